@@ -1,0 +1,1 @@
+"""The words: types, the store contract, register, arrays, random streams, errors, results."""

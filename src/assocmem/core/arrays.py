@@ -1,0 +1,167 @@
+"""Arrays of any namespace of the Python array API standard, and the one rule for their dtypes.
+
+The dtype rule, for every store:
+
+- float32 and float64 are kept;
+- float16 and bfloat16 are accepted: the state is float32, the output is cast back;
+- integers and bools become the namespace's default floating dtype;
+- mixed dtypes are promoted with the namespace's own ``result_type``, after the steps above.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, TypeAlias, cast
+
+import array_api_compat
+import array_api_compat.numpy as np_compat
+import numpy as np
+
+from assocmem.core.errors import DTypeError, InputError, NonFiniteError
+
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+DType: TypeAlias = Any
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """Return the array API namespace shared by `arrays`; refuse a mixture of two."""
+    if all(type(a) is np.ndarray for a in arrays):
+        return np_compat
+    try:
+        return array_api_compat.array_namespace(*arrays)
+    except TypeError as error:
+        kinds = ", ".join(sorted({f"{type(a).__module__}.{type(a).__name__}" for a in arrays}))
+        raise DTypeError(f"all arrays of one call must come from one array library; got {kinds}.") from error
+
+
+def device_of(x: Array) -> Any:
+    """Return the device `x` lives on, in the words of its own library."""
+    return array_api_compat.device(x)
+
+
+def as_array(x: Any, name: str, *, like: Array | None = None) -> Array:
+    """Return `x` as an array, converting Python sequences (to `like`'s library) and foreign byte orders.
+
+    Raises DTypeError for object, text, structured and complex input, naming the argument.
+    """
+    if type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative:
+        return x
+    if isinstance(x, np.ndarray | np.generic) or not array_api_compat.is_array_api_obj(x):
+        x = _numpy_input(x, name)
+        if like is not None and not array_api_compat.is_numpy_array(like):
+            x = namespace(like).asarray(x, device=device_of(like))
+        return x
+    xp = namespace(x)
+    if not xp.isdtype(x.dtype, ("bool", "integral", "real floating")):
+        raise DTypeError(f"`{name}` must hold real numbers; got dtype {x.dtype}.")
+    return x
+
+
+def _numpy_input(x: Any, name: str) -> np.ndarray[Any, Any]:
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise InputError(f"`{name}` must be a rectangular array of numbers; its rows differ in length.") from error
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def is_half(dtype: DType, xp: Namespace) -> bool:
+    """Say whether `dtype` is a 16-bit floating type."""
+    return bool(xp.isdtype(dtype, "real floating")) and xp.finfo(dtype).bits == 16
+
+
+def as_floating(x: Array, xp: Namespace) -> Array:
+    """Return `x` unchanged if it is floating, else in the namespace's default floating dtype."""
+    if xp.isdtype(x.dtype, "real floating"):
+        return x
+    return xp.astype(x, xp.__array_namespace_info__().default_dtypes()["real floating"])
+
+
+def state_dtype_for(io_dtype: DType, xp: Namespace) -> DType:
+    """Return the dtype in which a state keeps data of `io_dtype`: float32 for half precision, else itself."""
+    return xp.float32 if is_half(io_dtype, xp) else io_dtype
+
+
+def dtype_named(name: str | DType, xp: Namespace) -> DType:
+    """Return the floating dtype of `xp` called `name` ("float16", "bfloat16", "float32", "float64")."""
+    if not isinstance(name, str):
+        return name
+    dtype = getattr(xp, name, None)
+    if dtype is None or not xp.isdtype(dtype, "real floating"):
+        raise DTypeError(f"`state_dtype` must be a floating dtype that this array library has; got {name!r}.")
+    return dtype
+
+
+def dtype_name(dtype: DType) -> str:
+    """Return the plain name of a dtype of any namespace, such as "float32"."""
+    text = str(getattr(dtype, "name", dtype))
+    return text.rsplit(".", 1)[-1]
+
+
+def all_finite(x: Array, xp: Namespace) -> bool:
+    """Say whether `x` holds neither NaN nor infinity; cheap for the few numbers of a single write."""
+    if type(x) is np.ndarray and x.size <= 4096 and x.dtype.kind == "f":
+        flat = x.ravel()
+        with np.errstate(over="ignore", invalid="ignore"):
+            if math.isfinite(flat.dot(flat)):
+                return True
+    return bool(xp.all(xp.isfinite(x)))
+
+
+def require_finite(x: Array, name: str, xp: Namespace) -> None:
+    """Raise NonFiniteError naming the first row of `x` that holds NaN or infinity."""
+    if all_finite(x, xp):
+        return
+    finite = xp.all(xp.isfinite(x), axis=-1)
+    flat = xp.reshape(finite, (-1,))
+    row = int(xp.argmin(xp.astype(flat, xp.int8)))
+    rest, index = row, []
+    for length in reversed(finite.shape):
+        rest, at = divmod(rest, length)
+        index.append(at)
+    place = index[0] if len(index) == 1 else tuple(reversed(index))
+    raise NonFiniteError(f"`{name}` must be finite; row {place} holds NaN or infinity, and nothing was changed.")
+
+
+def transpose(x: Array) -> Array:
+    """Swap the last two axes of `x`."""
+    return x.mT if hasattr(x, "mT") else np.swapaxes(x, -1, -2)
+
+
+def to_numpy(x: Array) -> np.ndarray[Any, Any]:
+    """Return `x` as a NumPy array in host memory, detached from any gradient."""
+    if array_api_compat.is_torch_array(x):
+        x = x.detach().cpu()
+        if dtype_name(x.dtype) == "bfloat16":
+            x = x.float()
+        return cast("np.ndarray[Any, Any]", x.numpy())
+    if array_api_compat.is_numpy_array(x):
+        return np.asarray(x)
+    if hasattr(x, "__array__"):
+        return np.asarray(x)
+    return np.from_dlpack(x)
+
+
+def can_write_in_place(x: Array) -> bool:
+    """Say whether rows of a buffer like `x` may be overwritten: not for immutable or gradient-carrying arrays."""
+    if type(x) is np.ndarray:
+        return bool(x.flags.writeable)
+    if array_api_compat.is_torch_array(x):
+        return not x.requires_grad
+    return bool(array_api_compat.is_writeable_array(x))
+
+
+def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
+    """Overwrite ``buffer[..., start:stop, :]`` in place.
+
+    A torch buffer is written through `.data`: earlier recalls may have saved views of its *other* rows for
+    their backward pass, and these rows do not change.
+    """
+    target = buffer.data if array_api_compat.is_torch_array(buffer) else buffer
+    target[..., start:stop, :] = rows
+
+
+FloatName: TypeAlias = Literal["float16", "bfloat16", "float32", "float64"]

@@ -1,0 +1,200 @@
+"""Stores that keep their pairs: a doubling buffer shared by successive states, masks, shards that merge."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array
+from assocmem.core.errors import InputError
+from assocmem.core.store import Store
+from assocmem.core.types import State
+
+
+class Buffer:
+    """Rows (..., capacity, width) of which the first `used` are taken; several states may share it.
+
+    A state owns the end of the buffer while its own count equals `used`; only then may a write append in
+    place. Any other state copies, so two writes from one old state are both right.
+    """
+
+    __slots__ = ("rows", "used")
+
+    def __init__(self, rows: dict[str, Array], used: int) -> None:
+        self.rows = rows
+        self.used = used
+
+
+@dataclass(frozen=True)
+class GrowingStore(Store):
+    """A store whose state is the list of its pairs.
+
+    A family names the per-pair arrays it keeps (`columns`) and implements `_recall` over them.
+    """
+
+    def columns(self, state: State) -> dict[str, int]:
+        """Return the width of each array kept per pair; "keys" and "values" by default."""
+        return {"keys": state.d_k, "values": state.d_v}
+
+    def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
+        """Return the rows (*batch, n, width) to append for these pairs, by the names of `columns`."""
+        return {"keys": keys, "values": values}
+
+    @abstractmethod
+    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
+        """Return the recall of checked queries over the state's rows."""
+
+    def blank(self, state: State) -> Mapping[str, Array]:
+        """Return arrays without rows."""
+        return {name: state.zeros(0, width) for name, width in self.columns(state).items()}
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
+        """Return the rows with the new ones behind them."""
+        return self._write(state, keys, values, extras).arrays
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return the recall of queries that see every pair."""
+        return self._recall(state, queries, None)
+
+    def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
+        rows = self.rows_for(state, keys, values, **extras)
+        count = int(keys.shape[-2])
+        total = state.n + count
+        if not all(ar.can_write_in_place(r) for r in rows.values()) or not all(
+            ar.can_write_in_place(a) for a in state.arrays.values()
+        ):
+            xp = state.xp
+            joined = {name: xp.concat([state.arrays[name], row], axis=-2) for name, row in rows.items()}
+            return state.having(joined, n=total)
+        buffer = state.held
+        if buffer is None or buffer.used != state.n or total > _capacity(buffer):
+            buffer = _grown(state, rows, total)
+        for name, row in rows.items():
+            ar.write_rows(buffer.rows[name], state.n, total, row)
+        buffer.used = total
+        views = {name: array[..., :total, :] for name, array in buffer.rows.items()}
+        return state.having(views, n=total, held=buffer)
+
+    def recall_with_mass(self, state: State, queries: Array, *, mask: Array | None = None) -> Recalled:
+        """Return the recall (..., m, d_v) together with the logarithm of the weights' sum (..., m).
+
+        With it, `merge` joins the recalls of shards exactly. The log mass is -inf where a query sees nothing,
+        None for stores whose weights are not normalised (their shards add).
+        """
+        queries = self._checked_queries(state, queries)
+        mask = self._checked_mask(state, queries, mask)
+        state = self._following(state, queries)
+        found = self._recall_with_mass(state, self._as_state_dtype(state, queries), mask)
+        return found._replace(output=self._finish(found.output, state, queries))
+
+    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
+        return Recalled(self._recall(state, queries, mask), None)
+
+    def weights(self, state: State, queries: Array, *, mask: Array | None = None) -> Array:
+        """Return the recall weights (..., m, n): recall is weights @ values. Memory grows with m x n."""
+        queries = self._checked_queries(state, queries)
+        mask = self._checked_mask(state, queries, mask)
+        state = self._following(state, queries)
+        return self._weights(state, self._as_state_dtype(state, queries), mask)
+
+    @abstractmethod
+    def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
+        """Return the recall weights of checked queries."""
+
+
+def _capacity(buffer: Buffer) -> int:
+    return int(next(iter(buffer.rows.values())).shape[-2])
+
+
+def _grown(state: State, rows: Mapping[str, Array], total: int) -> Buffer:
+    """Return a buffer of at least twice the size that starts with a copy of the state's rows."""
+    capacity = max(16, 2 * state.n, total)
+    fresh = {}
+    for name, row in rows.items():
+        old = state.arrays[name]
+        array = state.xp.empty((*old.shape[:-2], capacity, int(row.shape[-1])), dtype=old.dtype, device=state.device)
+        if state.n:
+            ar.write_rows(array, 0, state.n, old)
+        fresh[name] = array
+    return Buffer(fresh, state.n)
+
+
+class Recalled(NamedTuple):
+    """A recall with what is needed to merge it with the recalls of other shards.
+
+    output: (..., m, d_v). log_mass: (..., m), log of the sum of weights; at beta = inf the largest similarity;
+    None where weights are not normalised. ties: at beta = inf the number of memories that share the largest
+    similarity (..., m), else None.
+    """
+
+    output: Array
+    log_mass: Array | None
+    ties: Array | None = None
+
+
+def merge(shards: Sequence[Recalled]) -> Recalled:
+    """Join the recalls of disjoint shards of one memory into the recall of the whole.
+
+    Normalised stores: o = sum_i e^(l_i - l) o_i with l = log sum_i e^(l_i), exact, associative and commutative.
+    Unnormalised ones add. At beta = inf the shards that hold the largest similarity share by their ties.
+    Where the sharpness depends on the number of memories, recall every shard with the total number
+    (`n_total=` of SoftmaxAttention.recall_with_mass).
+
+    Parameters: shards, a non-empty sequence of Recalled of one shape, all with log_mass or all without.
+    Raises InputError otherwise. Cost: one pass over the outputs.
+    """
+    if not shards:
+        raise InputError("`shards` of merge must hold at least one recall; got none.")
+    if len({(s.log_mass is None, s.ties is None) for s in shards}) != 1:
+        raise InputError("`shards` of merge must all come from the same store with the same settings.")
+    if len({tuple(s.output.shape) for s in shards}) != 1:
+        raise InputError(
+            f"`shards` of merge must have one shape; got {sorted({tuple(s.output.shape) for s in shards})}."
+        )
+    first = shards[0]
+    if first.log_mass is None:
+        total = first.output
+        for shard in shards[1:]:
+            total = total + shard.output
+        return Recalled(total, None)
+    xp = ar.namespace(first.output)
+    masses = xp.stack([s.log_mass for s in shards])
+    peak = xp.max(masses, axis=0)
+    seen = peak > -float("inf")
+    safe = xp.where(seen, peak, xp.zeros_like(peak))
+    if first.ties is not None:
+        shares = xp.stack([s.ties for s in shards]) * xp.astype(masses == peak, masses.dtype)
+    else:
+        shares = xp.exp(masses - safe)
+    total = xp.sum(shares, axis=0)
+    divisor = xp.where(seen, total, xp.ones_like(total))
+    output = xp.zeros_like(first.output)
+    for i, shard in enumerate(shards):
+        share = xp.astype(shares[i, ...] / divisor, output.dtype)
+        output = output + shard.output * share[..., None]
+    if first.ties is not None:
+        return Recalled(output, peak, total)
+    return Recalled(output, xp.where(seen, safe + xp.log(divisor), peak))
+
+
+def merge_states(store: GrowingStore, states: Sequence[State]) -> State:
+    """Return one state that holds the pairs of all `states`, in order."""
+    if not states:
+        raise InputError("`states` of merge_states must hold at least one state; got none.")
+    total = states[0]
+    for state in states[1:]:
+        names = list(store.columns(state))
+        if names != ["keys", "values"]:
+            raise InputError(f"{store.name} keeps {', '.join(names)}; merge its recalls with `merge` instead.")
+        total = store.write(total, state["keys"], state["values"])
+    return total
+
+
+def used_rows(array: Array) -> np.ndarray[Any, Any]:
+    """Return the rows as a contiguous NumPy array (for saving)."""
+    return np.ascontiguousarray(ar.to_numpy(array))

@@ -1,0 +1,100 @@
+"""The outer product store: Hebb's rule, the state of linear attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from assocmem.core.activation import Linear
+from assocmem.core.arrays import Array, transpose
+from assocmem.core.errors import InputError
+from assocmem.core.register import register
+from assocmem.core.store import Store
+from assocmem.core.types import Similarity, Source, State, Traits
+
+
+@dataclass(frozen=True)
+class OuterProduct(Store):
+    """f(x) = W x with W = sum_i v_i k_i^T: every pair is added to one matrix.
+
+    State: W (d_v, d_k). Cost: d_k d_v multiply-adds per write and per recall. Keys should be unit vectors;
+    orthonormal ones are recalled exactly, random ones with ratio sqrt((M-1)/d_k).
+    Source: Kohonen 1972 (eq. 3, correlation matrix memory); Anderson 1972.
+
+    >>> import numpy as np
+    >>> store = OuterProduct()
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.array([[0.0, 1.0]])).tolist()
+    [[5.0]]
+    """
+
+    equation = "f(x) = V^T K x = (sum_i v_i k_i^T) x"
+    summary = "Adds every pair to one matrix (Hebb's rule)."
+    source = Source(
+        title="Correlation Matrix Memories",
+        authors="Kohonen, Teuvo",
+        year=1972,
+        venue="IEEE Transactions on Computers C-21(4):353-359",
+        doi="10.1109/TC.1972.5008975",
+        equation="correlation matrix memory M = sum_i v_i k_i^T",
+    )
+    cost = "write d_k d_v, recall d_k d_v"
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, order-free, additive, bounded."""
+        return _TRAITS
+
+    def blank(self, state: State) -> Mapping[str, Array]:
+        """Return the zero matrix."""
+        return {"W": state.zeros(state.d_v, state.d_k)}
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
+        """Add sum_i v_i k_i^T."""
+        return {"W": state["W"] + transpose(values) @ keys}
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return W x for each query."""
+        return queries @ transpose(state["W"])
+
+    def similarity(self, d_k: int, n: int) -> Similarity:
+        """Return σ(s) = s."""
+        return Similarity(Linear())
+
+    def merge(self, *states: State) -> State:
+        """Return the store that holds the pairs of all `states`: their matrices add.
+
+        Raises InputError where sizes, batches or array libraries differ.
+        """
+        if not states:
+            raise InputError("`states` of OuterProduct.merge must hold at least one state; got none.")
+        first = states[0]
+        for state in states[1:]:
+            if (state.d_k, state.d_v, state.batch) != (first.d_k, first.d_v, first.batch):
+                raise InputError(
+                    "`states` of OuterProduct.merge must have one d_k, d_v and batch; got "
+                    f"{(first.d_k, first.d_v, first.batch)} and {(state.d_k, state.d_v, state.batch)}."
+                )
+        total = states[0]["W"]
+        for state in states[1:]:
+            total = total + state["W"]
+        return first.having({"W": total}, n=sum(s.n for s in states))
+
+    def forget(self, state: State, keys: Array, values: Array) -> State:
+        """Return the state without pairs that were written: their outer products are subtracted.
+
+        Parameters: keys (..., n, d_k) and values (..., n, d_v) as they were written. Raises InputError where
+        more pairs are given than are stored; pairs that were never written cannot be told apart from others.
+        """
+        keys, values, extras = self._checked_pairs(state, keys, values, {}, call="forget")
+        if keys.shape[-2] > state.n:
+            raise InputError(
+                f"`keys` of OuterProduct.forget must hold at most the {state.n} stored pairs; got {keys.shape[-2]}."
+            )
+        keys, values, _, state = self._same_dtype(state, keys, values, extras)
+        return state.having({"W": state["W"] - transpose(values) @ keys}, n=state.n - int(keys.shape[-2]))
+
+
+_TRAITS = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+
+register("outer-product", OuterProduct, summary=OuterProduct.summary, article=True)
