@@ -1,0 +1,81 @@
+"""The report page: one self-contained HTML file with every chart, table and number of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assocmem.report.export import script_bundle, specification, write_whole
+
+if TYPE_CHECKING:
+    from assocmem.core.results import Results
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def write_report(
+    path: Path,
+    results: Sequence[Results],
+    *,
+    title: str,
+    verdicts: Sequence[Mapping[str, Any]] = (),
+    facts: Mapping[str, Any] | None = None,
+    unfinished: Sequence[str] = (),
+) -> Path:
+    """Write the report of a run to `path` and return it.
+
+    Parameters: results with "title", "question" and "caption" in their headers; verdicts, the rows of
+    verdict.json; facts shown in the foot (versions, seed, machine); unfinished, names that did not run.
+    The page loads nothing from anywhere: scripts, data and charts are inside.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["figure"] = significant
+    folder = path.parent
+    sections = [
+        {
+            "name": r.name,
+            "title": r.header.get("title", r.name),
+            "question": r.header.get("question", ""),
+            "caption": r.header.get("caption", ""),
+            "files": [f"{r.name}.{kind}" for kind in ("png", "svg", "pdf", "csv", "ndjson") if
+                      (folder / f"{r.name}.{kind}").exists()],
+        }
+        for r in results
+    ]  # fmt: skip
+    page = environment.get_template("report.html").render(
+        title=title,
+        sections=sections,
+        verdicts=verdicts,
+        facts=dict(facts or {}),
+        unfinished=list(unfinished),
+        specifications=inline_json({r.name: specification(r) for r in results}),
+        bundle=script_bundle().replace("</script", "<\\/script"),
+    )
+    write_whole(path, page.encode())
+    return path
+
+
+def inline_json(data: Any) -> str:
+    """Return JSON that is safe inside a script element."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def significant(value: Any) -> str:
+    """Return a number as people write it: four significant digits, thousands separated; text unchanged."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if size >= 1e-3 else f"{value:.3e}"
