@@ -126,6 +126,18 @@ def require_finite(x: Array, name: str, xp: Namespace) -> None:
     raise NonFiniteError(f"`{name}` must be finite; row {place} holds NaN or infinity, and nothing was changed.")
 
 
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape to which arrays of these shapes broadcast; ValueError where they do not."""
+    if all(not s for s in shapes):
+        return ()
+    return tuple(int(n) for n in np.broadcast_shapes(*shapes))
+
+
+def constant(x: Array) -> Array:
+    """Return `x` cut off from any gradient: a shift that cancels in the result need not be differentiated."""
+    return x.detach() if array_api_compat.is_torch_array(x) else x
+
+
 def transpose(x: Array) -> Array:
     """Swap the last two axes of `x`."""
     return x.mT if hasattr(x, "mT") else np.swapaxes(x, -1, -2)
