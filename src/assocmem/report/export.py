@@ -74,4 +74,4 @@ def script_bundle() -> str:
     """Return one script that defines `vegaEmbed` on the window: Vega, Vega-Lite and vega-embed, with licences."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle())
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))

@@ -25,8 +25,8 @@ WIDTH, HEIGHT = 620, 380
 Row = Mapping[str, Any]
 
 
-def chart(results: Results, *, interactive: bool = True) -> alt.TopLevelMixin:
-    """Return the chart of a result.
+def chart(results: Results, *, interactive: bool = True) -> Any:
+    """Return the Altair chart of a result.
 
     Parameters: `results`, whose header names a view; `interactive`, False for paper formats (no selections).
     Raises UnknownNameError for a view this version cannot draw.
@@ -54,7 +54,7 @@ def _positive(rows: Sequence[Row], field: str, log: bool) -> list[dict[str, Any]
     return [dict(r) for r in rows if r.get(field) is not None and (not log or r[field] > 0)]
 
 
-def curves(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> alt.LayerChart:
+def curves(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
@@ -70,7 +70,7 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = Tru
     x_axis = alt.X(
         f"{x}:Q", title=view.get("x_title", x), scale=alt.Scale(type="log" if log_x else "linear", nice=False)
     )
-    domain = {"domain": list(view["y_domain"]), "clamp": True} if view.get("y_domain") else {}
+    domain: dict[str, Any] = {"domain": list(view["y_domain"]), "clamp": True} if view.get("y_domain") else {}
     y_scale = alt.Scale(type="log" if log_y else "linear", **domain)
     y_title = view.get("y_title", "interference / signal")
     pick = alt.selection_point(fields=["label"], bind="legend", name="pick")
@@ -81,7 +81,7 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = Tru
     if theory:
         seen = {(r["label"], r[x]): {"label": r["label"], x: r[x], "theory": r["theory"]} for r in theory}
         layers.append(
-            alt.Chart(alt.Data(values=list(seen.values())))
+            alt.Chart(alt.InlineData(values=list(seen.values())))
             .mark_line(strokeWidth=1.8)
             .encode(x=x_axis, y=alt.Y("theory:Q", title=y_title, scale=y_scale), color=colour, opacity=shown)
         )
@@ -91,7 +91,7 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = Tru
     printed = _positive(rows, "article", log_y)
     if printed:
         layers.append(
-            alt.Chart(alt.Data(values=printed))
+            alt.Chart(alt.InlineData(values=printed))
             .mark_point(shape="diamond", size=70, strokeWidth=1.2, filled=False)
             .encode(
                 x=x_axis,
@@ -137,7 +137,7 @@ def _measured_layers(
         alt.Tooltip("sampler:N", title="sampler"),
     ]
     points = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.InlineData(values=rows))
         .mark_point(size=38, filled=True)
         .encode(
             x=x_axis,
@@ -152,7 +152,7 @@ def _measured_layers(
     if not spans:
         return [points]
     bars = (
-        alt.Chart(alt.Data(values=spans))
+        alt.Chart(alt.InlineData(values=spans))
         .mark_rule(strokeWidth=1.4)
         .encode(x=x_axis, y=alt.Y("low:Q", title=y_title, scale=y_scale), y2="high:Q", color=colour, opacity=shown)
     )
@@ -162,7 +162,7 @@ def _measured_layers(
 def _rule(level: float, text: str, y_scale: Any, y_title: str) -> list[Any]:
     import altair as alt
 
-    data = alt.Data(values=[{"level": level, "text": text}])
+    data = alt.InlineData(values=[{"level": level, "text": text}])
     y = alt.Y("level:Q", title=y_title, scale=y_scale)
     line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=y)
     if not text:
@@ -182,7 +182,7 @@ def check_one_definition(rows: Sequence[Row]) -> None:
         raise InputError(f"one axis holds one quantity; these rows mix definitions: {'; '.join(found)}.")
 
 
-def bars(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> alt.VConcatChart:
+def bars(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
     """Draw one bar a memory: its weight in one recall divided by the target's, the target in red.
 
     Rows hold panel, index, weight and target (bool). Settings: order (panels), columns.
@@ -193,7 +193,7 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True)
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
         mine = [dict(r) | {"end": r["index"] + 0.9} for r in rows if r["panel"] == panel]
         x = alt.X("index:Q", title=None, axis=None, scale=alt.Scale(domain=[0, len(mine)], nice=False))
-        base = alt.Chart(alt.Data(values=mine))
+        base = alt.Chart(alt.InlineData(values=mine))
         y = alt.Y("weight:Q", title=None, scale=alt.Scale(domain=[-1, 1.05], clamp=True))
         tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
         others = base.mark_bar(color=MEMORY_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip)
@@ -214,7 +214,7 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True)
     return alt.vconcat(*lines)
 
 
-def glyphs(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> alt.Chart:
+def glyphs(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
     """Draw recalled pictures in a grid: one line a store, one column a number of memories.
 
     Rows hold store label, n_memories, column, row, ink (0 = paper, 1 = ink, clipped to [0, 1]).
@@ -224,7 +224,7 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = Tru
     labels = view.get("order") or list(dict.fromkeys(str(r["label"]) for r in rows))
     counts = list(dict.fromkeys(r["n_memories"] for r in rows))
     return (
-        alt.Chart(alt.Data(values=[dict(r) for r in rows]))
+        alt.Chart(alt.InlineData(values=[dict(r) for r in rows]))
         .mark_rect(stroke=None)
         .encode(
             x=alt.X("column:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0)),
@@ -241,7 +241,7 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = Tru
     )
 
 
-def capacities(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> alt.LayerChart:
+def capacities(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
     """Draw capacity a store: measured with interval, exact, and as printed in the article, on one log axis."""
     import altair as alt
 
@@ -264,7 +264,7 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool =
     colour_scale = alt.Scale(domain=[m[1] for m in marks], range=[m[3] for m in marks])
     shape_scale = alt.Scale(domain=[m[1] for m in marks], range=[m[2] for m in marks])
     points = (
-        alt.Chart(alt.Data(values=[row for m in marks for row in m[0]]))
+        alt.Chart(alt.InlineData(values=[row for m in marks for row in m[0]]))
         .mark_point(size=90, filled=True)
         .encode(
             x=alt.X("capacity:Q", scale=x_scale, title=title),
@@ -276,7 +276,7 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool =
     )
     spans = [dict(r) for r in rows if r.get("low") is not None and r.get("high") is not None]
     span = (
-        alt.Chart(alt.Data(values=spans))
+        alt.Chart(alt.InlineData(values=spans))
         .mark_rule(color="#0072B2", strokeWidth=2)
         .encode(x=alt.X("low:Q", scale=x_scale, title=title), x2="high:Q", y=y)
     )
