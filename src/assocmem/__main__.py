@@ -1,0 +1,5 @@
+"""`python -m assocmem` is the `assocmem` command."""
+
+from assocmem.cli import main
+
+main()

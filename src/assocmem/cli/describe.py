@@ -1,0 +1,192 @@
+"""`list`, `show`, `cite`, `check`: what the stores are, where they come from, whether one keeps the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from assocmem.cli import app
+from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table
+from assocmem.core.store import Store
+from assocmem.core.types import Traits
+
+STORE_HELP = "A store's key (see `assocmem list`) or your own MODULE:CLASS."
+
+
+@app.command("list")
+def list_stores(as_json: bool = typer.Option(False, "--json", help=JSON_HELP)) -> None:
+    """List every store: its key, what it does, whether its state stays bounded, and its source."""
+    from assocmem.core.register import entry, stores
+
+    found = [(entry(key), entry(key).make()) for key in stores()]
+    if as_json:
+        rows = [{"key": e.key, "summary": e.summary, "family": e.family, **_facts(s)} for e, s in found]
+        print_json({"stores": rows}, DEFINITIONS)
+        return
+    print_table(
+        ["store", "what it does", "state", "source"],
+        [[e.key, e.summary, "bounded" if s.traits.bounded else "grows", _short_source(s)] for e, s in found],
+    )
+    print(
+        f"{len(found)} stores. `assocmem show STORE` for one of them, `assocmem capacity STORE --d-k 64` to measure it."
+    )
+
+
+@app.command()
+def show(
+    store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
+    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+) -> None:
+    """Show a store's card: equation, traits, state, cost, source, settings, capacity at d_k = 64."""
+    from assocmem.core.register import entry, make_store
+
+    made = make_store(store)
+    options = {} if ":" in store else dict(entry(store).options)
+    summary = made.summary if ":" in store else entry(store).summary
+    capacity = _capacity_at_64(made)
+    if as_json:
+        print_json(
+            {"key": store, "summary": summary, "options": options, "capacity_d_k_64": capacity, **_facts(made)},
+            DEFINITIONS,
+        )
+        return
+    card = {"store": f"{store} ({made.name})", "rule": summary, "equation": made.equation}
+    card |= {name.replace("_", " "): text for name, text in trait_words(made.traits).items()}
+    card |= {"state at d_k = d_v = 64": _state_words(made), "cost (multiply-adds)": made.cost or "–"}
+    card["capacity at d_k = 64"] = (
+        f"{number(capacity['value'])} ({capacity['statistic']}, theory)" if capacity["value"] else capacity["reason"]
+    )
+    if made.source:
+        card["source"] = f"{made.source.authors} ({made.source.year}), {made.source.title}"
+        card["equation there"] = made.source.equation or "–"
+        for i, deviation in enumerate(made.source.deviations):
+            card[f"deviation {i + 1}"] = deviation
+    for name, text in options.items():
+        card[f"setting {name}"] = text
+    print_pairs(card)
+
+
+@app.command()
+def cite(store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP)) -> None:
+    """Print the BibTeX entry of the paper a store comes from."""
+    from assocmem.core.errors import InputError
+    from assocmem.core.register import make_store
+
+    made = make_store(store)
+    if made.source is None:
+        raise InputError(f"the store {store!r} names no source; give its class an attribute `source`.")
+    print(made.source.bibtex())
+
+
+@app.command()
+def check(
+    store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
+    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+) -> None:
+    """Run the store contract on a store; exit status 1 and the reasons in words where it fails."""
+    from assocmem.core.register import make_store
+    from assocmem.ruler import contract
+
+    report = contract.check(make_store(store))
+    if as_json:
+        failures = [{"check": f.check, "message": f.message} for f in report.failures]
+        print_json({"store": store, "passed": list(report.passed), "failures": failures}, DEFINITIONS)
+    else:
+        print(report.text())
+    if report.failures:
+        raise typer.Exit(1)
+
+
+DEFINITIONS = {
+    "linear_in_values": "recall is a weighted sum of the stored values: one row of weights for all channels "
+    "(shared), one for each (per-channel), or not (no)",
+    "order_free": "the same pairs in another order give the same recall",
+    "rewrite": "what writing a key again does: the values add, average, the second replaces the first, or the first decays",
+    "bounded": "the state stops growing however many pairs are written",
+    "keeps_pairs": "the state holds the pairs themselves: masks and recall weights are available",
+    "state_numbers": "numbers held after 64 writes at d_k = d_v = 64, counted from the arrays",
+    "capacity_d_k_64": "number of memories, the target included, at which interference equals signal (rms ratio 1), "
+    "random unit keys of width 64, from theory",
+    "cost": "multiply-adds",
+}
+
+
+def _facts(store: Store) -> dict[str, Any]:
+    traits = store.traits
+    return {
+        "class": store.name,
+        "equation": store.equation,
+        "linear_in_values": traits.linear_in_values,
+        "order_free": traits.order_free,
+        "rewrite": traits.rewrite,
+        "bounded": traits.bounded,
+        "keeps_pairs": traits.keeps_pairs,
+        "keys": traits.keys,
+        "extras": [{"name": e.name, "shape": list(e.shape), "meaning": e.meaning} for e in traits.extras],
+        "state_numbers": _state_numbers(store),
+        "cost": store.cost,
+        "source": store.source.bibtex() if store.source else None,
+    }
+
+
+def trait_words(traits: Traits) -> dict[str, str]:
+    """Return a store's traits as short sentences."""
+    linear = {
+        "shared": "yes, one row of weights for all value channels",
+        "per-channel": "yes, a row of weights for every value channel",
+        "no": "no",
+    }
+    rewrite = {
+        "adds": "the two values add",
+        "averages": "the two values average",
+        "replaces": "the second value replaces the first",
+        "decays": "the first value's share decays",
+    }
+    return {
+        "linear_in_values": linear[traits.linear_in_values],
+        "order_of_writes": "does not matter" if traits.order_free else "matters",
+        "a_key_written_twice": rewrite[traits.rewrite],
+        "keys_it_wants": traits.keys,
+        "extras": ", ".join(f"{e.name} (..., {', '.join(map(str, e.shape))})" for e in traits.extras) or "none",
+    }
+
+
+def _state_numbers(store: Store, n: int = 64) -> int | None:
+    import numpy as np
+
+    from assocmem.core.random import stream
+
+    if store.traits.keys == "ids":
+        return None
+    rng = stream(0, "card")
+    keys = rng.standard_normal((n, 64))
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    extras = {
+        e.name: np.zeros(tuple({"n": n, "d_k": 64, "d_v": 64}[a] if isinstance(a, str) else a for a in e.shape))
+        + min(max(1.0, e.low), e.high)
+        for e in store.traits.extras
+        if e.default is None
+    }
+    return store.write(store.empty(64, 64), keys, rng.standard_normal((n, 64)), **extras).size
+
+
+def _state_words(store: Store) -> str:
+    count = _state_numbers(store)
+    if count is None:
+        return "–"
+    return f"{count:,} numbers, whatever is written" if store.traits.bounded else f"{count // 64:,} numbers a memory"
+
+
+def _short_source(store: Store) -> str:
+    if store.source is None:
+        return "–"
+    first = store.source.authors.split(" and ")[0].split(",")[0]
+    return f"{first} {store.source.year}"
+
+
+def _capacity_at_64(store: Store) -> dict[str, Any]:
+    from assocmem.lab import predicted_capacity
+
+    prediction = predicted_capacity(store, 64)
+    return {"value": prediction.value, "statistic": prediction.statistic, "reason": prediction.reason}

@@ -1,0 +1,82 @@
+"""How answers look: rich tables for people, JSON with definitions for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+JSON_HELP = "Print JSON with the definition of every quantity instead of a table."
+
+
+def clean(value: Any) -> Any:
+    """Return plain JSON data: mappings, lists, text, numbers; infinities and NaN become null."""
+    if isinstance(value, Mapping):
+        return {str(k): clean(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(v) for v in value]
+    if isinstance(value, bool | str | int) or value is None:
+        return value
+    if hasattr(value, "item") and not hasattr(value, "__len__"):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, int):
+        return value
+    return str(value)
+
+
+def print_json(data: Mapping[str, Any], definitions: Mapping[str, str]) -> None:
+    """Print one JSON document: the data and, under "definitions", what each quantity means."""
+    print(json.dumps({**clean(data), "definitions": dict(definitions)}, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def number(value: float | None) -> str:
+    """Return a number as people write it, or a dash."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e15:
+        return f"{value:.3e}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if size >= 1e-3 else f"{value:.3e}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Return an interval as "low to high", or a dash where there is none."""
+    return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", numeric: Sequence[str] = ()
+) -> None:
+    """Print a table to the terminal; the columns in `numeric` are set flush right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)
+
+
+def print_pairs(pairs: Mapping[str, str]) -> None:
+    """Print names and texts in two columns."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in pairs.items():
+        table.add_row(name, text)
+    Console(highlight=False, markup=False).print(table)
