@@ -102,7 +102,8 @@ DEFINITIONS = {
     "linear_in_values": "recall is a weighted sum of the stored values: one row of weights for all channels "
     "(shared), one for each (per-channel), or not (no)",
     "order_free": "the same pairs in another order give the same recall",
-    "rewrite": "what writing a key again does: the values add, average, the second replaces the first, or the first decays",
+    "rewrite": "what writing a key again does: the values add, average, the second replaces the first, "
+    "or the first one's share decays",
     "bounded": "the state stops growing however many pairs are written",
     "keeps_pairs": "the state holds the pairs themselves: masks and recall weights are available",
     "state_numbers": "numbers held after 64 writes at d_k = d_v = 64, counted from the arrays",
