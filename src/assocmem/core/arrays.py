@@ -166,6 +166,11 @@ def can_write_in_place(x: Array) -> bool:
     return bool(array_api_compat.is_writeable_array(x))
 
 
+def carries_gradient(x: Array) -> bool:
+    """Say whether derivatives are being recorded for `x`."""
+    return bool(array_api_compat.is_torch_array(x) and x.requires_grad)
+
+
 def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
     """Overwrite ``buffer[..., start:stop, :]`` in place.
 

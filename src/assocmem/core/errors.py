@@ -45,3 +45,7 @@ class MissingExtraError(AssocmemError, ImportError):
 
 class UnstableWarning(UserWarning):
     """A setting lets a store's state grow from write to write; the message states the bound."""
+
+
+class IllConditionedWarning(UserWarning):
+    """Stored keys are nearly dependent, so that recalls lose precision; the message states the bound."""

@@ -1,0 +1,203 @@
+"""The exponential cut to the first terms of its power series, read through the pairs or through explicit features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from assocmem.core.activation import ExpSeries
+from assocmem.core.arrays import Array, transpose
+from assocmem.core.blockwise import in_dtype, item_count
+from assocmem.core.errors import InputError
+from assocmem.core.features import ExpSeriesFeatures
+from assocmem.core.register import register
+from assocmem.core.store import Store
+from assocmem.core.types import Similarity, Source, State, Traits
+from assocmem.core.weighted import WeightedSumStore
+
+KELES = Source(
+    title="On The Computational Complexity of Self-Attention",
+    authors="Keles, Feyza Duman and Wijewardena, Pruthuvi Mahesakya and Hegde, Chinmay",
+    year=2023,
+    venue="ALT 2023",
+    arxiv="2209.04881",
+    equation="exp(s) replaced by its Taylor polynomial",
+    deviations=("not normalised: a common divisor changes no ratio", "features are the distinct monomials only"),
+)
+
+BLOCK_NUMBERS = 2**20
+"""Features held at a time while pairs are written or queries answered (at least one row of them)."""
+
+
+@dataclass(frozen=True)
+class TruncatedExp(WeightedSumStore):
+    """f(x) = sum_i σ(k_i . x) v_i with σ(s) = sum over p < terms of (beta s)^p / p!.
+
+    terms: whole number >= 1 (1: every weight is 1; 2: 1 + beta s; more terms approach e^(beta s), softmax
+    attention without its normaliser). beta: finite sharpness >= 0 on unit keys, None for sqrt(d_k).
+
+    An even number of terms makes σ negative at similarities far below 0, so a memory can count against its value;
+    an odd number never does. Nothing is divided by the sum of the weights, which with an even number of terms may
+    be 0.
+
+    State: keys (n, d_k) and values (n, d_v). Cost: n (d_k + d_v + terms) multiply-adds per recall.
+    `TruncatedExpFeatures` gives the same recall from a state that does not grow.
+    Source: Keles et al. 2023, who bound attention with a finite Taylor series of the exponential in this way;
+    deviation: not normalised, which no ratio can see.
+
+    >>> import numpy as np
+    >>> store = TruncatedExp(terms=3, beta=2.0)
+    >>> state = store.write(store.empty(2, 1), np.eye(2)[:1], np.array([[1.0]]))
+    >>> store.recall(state, np.array([[1.0, 0.0], [0.0, 1.0], [-0.5, 0.0]])).tolist()
+    [[5.0], [1.0], [0.5]]
+    """
+
+    terms: int = 4
+    beta: float | None = None
+
+    equation = "f(x) = V^T σ(K x), σ(s) = sum_{p<terms} (beta s)^p / p!"
+    summary = "The exponential cut to its first terms, over the pairs."
+    source = KELES
+    cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+
+    def __post_init__(self) -> None:
+        _check(self.terms, self.beta, self.name)
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, order-free, additive, growing."""
+        return _PAIRS
+
+    def similarity(self, d_k: int, n: int) -> Similarity:
+        """Return the truncated exponential."""
+        return Similarity(_series(self.terms, self.beta, d_k))
+
+    def _weigh(self, state: State, queries: Array, pairs: slice) -> Array:
+        keys = in_dtype(state["keys"][..., pairs, :], queries.dtype, state.xp)
+        return _series(self.terms, self.beta, state.d_k)(queries @ transpose(keys))
+
+
+@dataclass(frozen=True)
+class TruncatedExpFeatures(Store):
+    """f(x) = W φ(x), W = sum_i v_i φ(k_i)^T, where φ(q) . φ(k) = sum over p < terms of (beta q.k)^p / p!.
+
+    φ lists every monomial of degree below `terms` (symmetric tensor powers), so it is exact; the recall is that
+    of `TruncatedExp`, to rounding.
+
+    terms, beta: as for TruncatedExp. max_features: largest number of features dphi = C(d_k + terms - 1, terms - 1)
+    that `empty` accepts; it grows like d_k^(terms-1) (64 wide: 65, 2145, 47905, 814385 for 2 to 5 terms).
+
+    State: W (d_v, dphi). Cost: dphi d_v multiply-adds per write and per recall.
+
+    >>> import numpy as np
+    >>> store = TruncatedExpFeatures(terms=3, beta=2.0)
+    >>> state = store.write(store.empty(2, 1), np.eye(2)[:1], np.array([[1.0]]))
+    >>> store.recall(state, np.array([[1.0, 0.0], [0.0, 1.0]])).round(12).tolist(), state.size
+    ([[5.0], [1.0]], 6)
+    """
+
+    terms: int = 4
+    beta: float | None = None
+    max_features: int = 200_000
+
+    equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(q).φ(k) = sum_{p<terms} (beta q.k)^p / p!"
+    summary = "The exponential cut to its first terms, in a state that does not grow."
+    source = KELES
+    cost = "write dphi d_v, recall dphi d_v, dphi = C(d_k + terms - 1, terms - 1)"
+
+    def __post_init__(self) -> None:
+        _check(self.terms, self.beta, self.name)
+        if isinstance(self.max_features, bool) or not isinstance(self.max_features, int) or self.max_features < 1:
+            raise InputError(f"`max_features` of {self.name} must be a whole number >= 1; got {self.max_features!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, order-free, additive, bounded."""
+        return _FEATURES
+
+    def similarity(self, d_k: int, n: int) -> Similarity:
+        """Return the truncated exponential."""
+        return Similarity(_series(self.terms, self.beta, d_k))
+
+    def blank(self, state: State) -> Mapping[str, Array]:
+        """Return the zero matrix; InputError where it would have more than max_features columns."""
+        width = self._map(state).width(state.d_k)
+        if width > self.max_features:
+            raise InputError(
+                f"{self.name} with {self.terms} terms needs {width:,} features at d_k={state.d_k}, more than "
+                f"max_features={self.max_features:,}; take fewer terms, read='pairs', or raise max_features."
+            )
+        return {"W": state.zeros(state.d_v, width)}
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
+        """Add sum_i v_i φ(k_i)^T, a block of pairs at a time."""
+        phi, total = self._map(state), state["W"]
+        for at in self._blocks(state, keys):
+            total = total + transpose(values[..., at, :]) @ phi(keys[..., at, :])
+        return {"W": total}
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return W φ(x), a block of queries at a time."""
+        phi = self._map(state)
+        parts = [phi(queries[..., at, :]) @ transpose(state["W"]) for at in self._blocks(state, queries)]
+        return parts[0] if len(parts) == 1 else state.xp.concat(parts, axis=-2)
+
+    def _map(self, state: State) -> ExpSeriesFeatures:
+        return ExpSeriesFeatures(self.terms, _series(self.terms, self.beta, state.d_k).beta)
+
+    def _blocks(self, state: State, rows: Array) -> list[slice]:
+        count = int(rows.shape[-2])
+        width = int(state["W"].shape[-1])
+        step = max(1, BLOCK_NUMBERS // (width * max(1, item_count(tuple(rows.shape[:-2])))))
+        return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0, 0)]
+
+
+def exp_series(
+    terms: int = 4,
+    beta: float | None = None,
+    read: Literal["pairs", "features"] = "pairs",
+    max_features: int | None = None,
+) -> TruncatedExp | TruncatedExpFeatures:
+    """Return the truncated exponential, read through its pairs or through explicit features.
+
+    `max_features` belongs to read="features" alone. Raises InputError for another `read`.
+    """
+    if read not in ("pairs", "features"):
+        raise InputError(f"`read` of exp_series must be 'pairs' or 'features'; got {read!r}.")
+    if read == "features":
+        return TruncatedExpFeatures(terms, beta, 200_000 if max_features is None else max_features)
+    if max_features is not None:
+        raise InputError("`max_features` of exp_series is for read='features'; leave it out with read='pairs'.")
+    return TruncatedExp(terms, beta)
+
+
+def _series(terms: int, beta: float | None, d_k: int) -> ExpSeries:
+    return ExpSeries(terms, math.sqrt(d_k) if beta is None else float(beta))
+
+
+def _check(terms: int, beta: float | None, store: str) -> None:
+    if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
+        raise InputError(f"`terms` of {store} must be a whole number >= 1; got {terms!r}.")
+    if beta is None:
+        return
+    if isinstance(beta, bool) or not isinstance(beta, int | float) or not math.isfinite(beta) or beta < 0:
+        raise InputError(f"`beta` of {store} must be a finite number >= 0, or None for sqrt(d_k); got {beta!r}.")
+
+
+_PAIRS = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=False, keeps_pairs=True)
+_FEATURES = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+
+register(
+    "exp-series",
+    exp_series,
+    summary=TruncatedExp.summary,
+    options={
+        "terms": "number of terms of the power series, >= 1 (default 4)",
+        "beta": "sharpness on unit keys, >= 0 (default sqrt(d_k))",
+        "read": "'pairs' (default) or 'features': a state that does not grow",
+        "max_features": "with read='features', the largest number of features allowed (default 200000)",
+    },
+    article=True,
+)

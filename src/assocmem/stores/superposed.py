@@ -1,0 +1,201 @@
+"""The superposed MLP: random gated features with a readout that is written, so facts can outnumber hidden units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from assocmem.core.arrays import Array, transpose
+from assocmem.core.errors import InputError
+from assocmem.core.lstsq import LeastSquaresStore, check_ridge
+from assocmem.core.random import stream
+from assocmem.core.register import register
+from assocmem.core.store import Store
+from assocmem.core.types import Source, State, Traits
+
+GARCIA = Source(
+    title="MLPs are Hebbians: Constructing Efficient Fact-Storing MLPs for Transformers",
+    authors="Garcia, Roberto and Liu, Jerry and Junkins, Ronny and Eyuboglu, Sabri and Rudra, Atri and Ré, Christopher",
+    year=2026,
+    venue="COLM 2026",
+    arxiv="2607.10034",
+    equation="φ(x) = (A x) * (G x) / sqrt(m); B_0 = V^T Φ / F; B = B_0 (Φ^T Φ / F + λ I)^-1",
+    deviations=(
+        "the outer product readout is the sum F B_0, so that it can be written pair by pair",
+        "λ multiplies F at every m and F (their code leaves F out where m > F)",
+        "λ = 0 is allowed and gives the minimum-norm readout",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SuperposedMLP(Store):
+    """f(x) = B φ(x), φ(x) = (A x) * (G x) / sqrt(m), B = sum_i v_i φ(k_i)^T: an outer product store of features.
+
+    A and G are m x d_k matrices of independent standard normal numbers that stay as drawn. E φ(x).φ(z) = (x.z)^2,
+    so every pair weighs as with a squared similarity, plus a noise of about 1/sqrt(m) from the finite width.
+
+    seed: whole number >= 0 that names A and G. width: hidden units m >= 1, None for 4 d_k.
+
+    State: A, G (m, d_k; the same in every batch item) and B (d_v, m), all of them weights of the MLP. Cost:
+    m (2 d_k + d_v) multiply-adds per write and per recall.
+    Source: Garcia et al. 2026, unwhitened readout.
+
+    >>> import numpy as np
+    >>> store = SuperposedMLP(width=4096)
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.eye(2)).round(0).tolist()
+    [[3.0], [5.0]]
+    """
+
+    seed: int = 0
+    width: int | None = None
+
+    equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
+    summary = "Random gated features with an outer product readout: facts in superposition."
+    source = GARCIA
+    cost = "write m (2 d_k + d_v), recall m (2 d_k + d_v)"
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, order-free, additive, bounded."""
+        return _OUTER
+
+    def blank(self, state: State) -> Mapping[str, Array]:
+        """Return the projections and a zero readout."""
+        projections = _projections(self.seed, self.width, state)
+        return {**projections, "B": state.zeros(state.d_v, int(projections["A"].shape[-2]))}
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
+        """Add sum_i v_i φ(k_i)^T."""
+        return {**state.arrays, "B": state["B"] + transpose(values) @ features(state, keys)}
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return B φ(x)."""
+        return features(state, queries) @ transpose(state["B"])
+
+
+@dataclass(frozen=True)
+class WhitenedMLP(LeastSquaresStore):
+    """f(x) = B φ(x) with the features of `SuperposedMLP` and the least-squares readout.
+
+    B = V^T Φ (Φ^T Φ + F λ I)^-1 over all F pairs written, rows of Φ being φ(k_i): the paper's
+    B_0 (Φ^T Φ / F + λ I)^-1. At λ = 0 it interpolates exactly as long as the features φ(k_i) are independent:
+    at most min(m, d_k (d_k + 1)/2) of them are.
+
+    seed, width: as for SuperposedMLP. ridge: the paper's λ, finite, >= 0.
+
+    State: A, G (m, d_k), and R (m, m), Q^T V (m, d_v) of a QR factorisation of Φ, with pending pairs
+    (core.lstsq). Cost: about 4 m^2 multiply-adds per pair written, one singular value decomposition (m x m) at
+    the first recall after a write, then m (2 d_k + d_v) per query.
+    Source: Garcia et al. 2026, whitened readout.
+    """
+
+    seed: int = 0
+    width: int | None = None
+    ridge: float = 1e-6
+
+    equation = "f(x) = V^T Φ (Φ^T Φ + F λ I)^-1 φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
+    summary = "Random gated features with a least-squares readout: facts in superposition."
+    source = GARCIA
+    cost = "write 4 m^2 (amortised), first recall after a write m^3, then m (2 d_k + d_v)"
+
+    def __post_init__(self) -> None:
+        _check(self)
+        check_ridge(self.ridge, self.name)
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, order-free, averaging, bounded."""
+        return _WHITENED
+
+    def blank(self, state: State) -> Mapping[str, Array]:
+        """Return the projections and an empty factor."""
+        return {**_projections(self.seed, self.width, state), **super().blank(state)}
+
+    def _width(self, state: State) -> int:
+        return _units(self.width, state.d_k)
+
+    def _features(self, state: State, x: Array) -> Array:
+        return features(state, x)
+
+    def _ridge(self, state: State) -> float:
+        return float(self.ridge) * state.n
+
+
+def superposed_mlp(
+    seed: int = 0,
+    width: int | None = None,
+    readout: Literal["outer", "whitened"] = "outer",
+    ridge: float | None = None,
+) -> SuperposedMLP | WhitenedMLP:
+    """Return the superposed MLP with one of its two readouts.
+
+    `ridge` (the paper's λ, default 1e-6) belongs to readout="whitened" alone. Raises InputError for another `readout`.
+    """
+    if readout not in ("outer", "whitened"):
+        raise InputError(f"`readout` of superposed_mlp must be 'outer' or 'whitened'; got {readout!r}.")
+    if readout == "whitened":
+        return WhitenedMLP(seed, width, 1e-6 if ridge is None else ridge)
+    if ridge is not None:
+        raise InputError("`ridge` of superposed_mlp is for readout='whitened'; leave it out with readout='outer'.")
+    return SuperposedMLP(seed, width)
+
+
+def features(state: State, x: Array) -> Array:
+    """Return φ(x) = (A x) * (G x) / sqrt(m) for rows x (..., d_k) -> (..., m), with the state's A and G."""
+    scale = 1 / math.sqrt(int(state["A"].shape[-2]))
+    return (x @ transpose(state["A"])) * (x @ transpose(state["G"])) * scale
+
+
+def _units(width: int | None, d_k: int) -> int:
+    return max(1, 4 * d_k) if width is None else width
+
+
+def _projections(seed: int, width: int | None, state: State) -> dict[str, Array]:
+    drawn = _drawn(seed, _units(width, state.d_k), state.d_k)
+    arrays = {}
+    for name, matrix in zip(("A", "G"), drawn, strict=True):
+        array = state.xp.astype(state.xp.asarray(matrix.copy(), device=state.device), state.dtype)
+        arrays[name] = state.xp.broadcast_to(array, (*state.batch, *matrix.shape))
+    return arrays
+
+
+@lru_cache(maxsize=8)
+def _drawn(seed: int, units: int, d_k: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    first = stream(seed, "superposed-mlp", "A").standard_normal((units, d_k))
+    second = stream(seed, "superposed-mlp", "G").standard_normal((units, d_k))
+    return first, second
+
+
+def _check(store: SuperposedMLP | WhitenedMLP) -> None:
+    if isinstance(store.seed, bool) or not isinstance(store.seed, int) or store.seed < 0:
+        raise InputError(f"`seed` of {store.name} must be a whole number >= 0; got {store.seed!r}.")
+    width = store.width
+    if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 1):
+        raise InputError(f"`width` of {store.name} must be a whole number >= 1, or None for 4 d_k; got {width!r}.")
+
+
+_OUTER = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+_WHITENED = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=True)
+
+register(
+    "superposed-mlp",
+    superposed_mlp,
+    summary=SuperposedMLP.summary,
+    options={
+        "seed": "names the random projections (whole number, default 0)",
+        "width": "hidden units m (default 4 d_k)",
+        "readout": "'outer' (default) or 'whitened' (least squares)",
+        "ridge": "with readout='whitened', λ beside Φ^T Φ / F (>= 0, default 1e-6)",
+    },
+    article=True,
+)
