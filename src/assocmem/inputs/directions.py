@@ -1,0 +1,71 @@
+"""Random directions: unit vectors, and unit vectors at an exact angle to given ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from assocmem.core.errors import InputError
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def unit_rows(rng: np.random.Generator, n: int, d: int) -> Floats:
+    """Return n vectors (n, d), float64, uniform on the unit sphere and independent. Cost: n d normal numbers.
+
+    >>> rows = unit_rows(np.random.default_rng(0), 3, 8)
+    >>> bool(np.allclose(np.linalg.norm(rows, axis=1), 1.0))
+    True
+    """
+    if d == 1:
+        return rng.choice(np.array([-1.0, 1.0]), size=(n, 1))
+    rows = rng.standard_normal((n, d))
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    while not norms.all():
+        empty = norms[:, 0] == 0
+        rows[empty] = rng.standard_normal((int(empty.sum()), d))
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= norms
+    return rows
+
+
+def at_cosine(rng: np.random.Generator, rows: Floats, cosine: float) -> Floats:
+    """Return for every row r the vector ``|r| (cosine r/|r| + sqrt(1 - cosine^2) u)``, u uniform and orthogonal to r.
+
+    Every result has its row's length and exactly the given cosine with it. Parameters: rows (..., d) without
+    zero rows; cosine in [-1, 1], dimensionless. Returns (..., d), float64. Cost: twice the size of `rows`.
+    Raises InputError for another cosine, for zero rows and, in one dimension, for a cosine other than +-1.
+    """
+    cosine = checked_cosine(cosine)
+    rows = np.asarray(rows, dtype=np.float64)
+    d = rows.shape[-1]
+    scale = np.max(np.abs(rows), axis=-1, keepdims=True, initial=0.0)
+    if not scale.all():
+        at = np.argwhere(scale[..., 0] == 0)[0]
+        place = int(at[0]) if at.size == 1 else tuple(int(i) for i in at)
+        raise InputError(f"`keys` must not hold zero rows where a cosine with them is wanted; row {place} is zero.")
+    if abs(cosine) == 1:
+        return rows * cosine
+    if d < 2:
+        raise InputError(f"a cosine of {cosine:g} needs vectors of at least 2 dimensions; got {d}.")
+    norms = np.linalg.norm(rows / scale, axis=-1, keepdims=True) * scale
+    units = rows / norms
+    other = rng.standard_normal(rows.shape)
+    for _ in range(2):
+        other -= np.sum(other * units, axis=-1, keepdims=True) * units
+        other /= np.linalg.norm(other, axis=-1, keepdims=True)
+    turned: Floats = norms * (cosine * units + math.sqrt((1 - cosine) * (1 + cosine)) * other)
+    return turned
+
+
+def checked_cosine(cosine: float, name: str = "cosine", low: float = -1.0) -> float:
+    """Return `cosine` as a float; InputError unless it lies in [low, 1]."""
+    try:
+        number = float(cosine)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low <= number <= 1:
+        raise InputError(f"`{name}` must be a number in [{low:g}, 1]; got {cosine!r}.")
+    return number
