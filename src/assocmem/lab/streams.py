@@ -1,0 +1,91 @@
+"""The similarities sampler: one stream of similarities serves every σ and every M of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assocmem.core.activation import Activation
+from assocmem.core.errors import NonFiniteError
+from assocmem.core.random import stream
+from assocmem.lab.layout import Layout
+from assocmem.lab.sphere import BLOCK, SimilarityLaw
+from assocmem.lab.weighing import Block, dtype_for, sums_of_squares, weigh
+from assocmem.lab.workers import Progress, Workers, run_tasks
+
+FloatArray = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One σ with the pieces that it is summed over and the dtype that it is worked out in."""
+
+    sigma: Activation
+    layout: Layout
+    dtype: str
+
+
+@dataclass(frozen=True)
+class StreamTask:
+    """One generator's work: its one or two streams of similarities, read once by every column."""
+
+    seed: int
+    name: str
+    index: int
+    d: int
+    columns: tuple[Column, ...]
+
+
+def sums_over_pieces(
+    layouts: Mapping[Activation, Layout],
+    d: int,
+    *,
+    seed: int,
+    streams: int,
+    name: str = "similarities",
+    workers: Workers = None,
+    progress: Progress | None = None,
+) -> dict[tuple[Activation, int], FloatArray]:
+    """Return, for each σ and each M of its layout, the sums of σ(s)² over M - 1 similarities, one for each trial.
+
+    Parameters: layouts by σ; d, key width >= 1; seed and name, of the streams; streams, how many are drawn (>= 1).
+    Cost: one draw and one evaluation of each σ for each similarity of the longest layout; memory is a block of
+    65,536 similarities for each worker.
+    """
+    columns = tuple(Column(sigma, layout, dtype_for(sigma, d).name) for sigma, layout in layouts.items())
+    each = SimilarityLaw(d, size=1).streams
+    tasks = [StreamTask(seed, name, i, d, columns) for i in range(-(-streams // each))]
+    done = run_tasks(read_stream, tasks, workers=workers, progress=progress)
+    sums = {}
+    for i, column in enumerate(columns):
+        segments = np.concatenate([found[i] for found in done])[:streams]
+        for n, pieces in zip(column.layout.memories, column.layout.pieces(segments), strict=True):
+            sums[column.sigma, n] = pieces.reshape(-1)
+    return sums
+
+
+def read_stream(task: StreamTask) -> list[FloatArray]:
+    """Return for each column the sums of σ² between its cuts, (streams of this generator, cuts - 1)."""
+    law = SimilarityLaw(task.d, np.float32)
+    rng = stream(task.seed, task.name, task.d, task.index)
+    columns = [(c, c.layout.blocks(BLOCK), np.zeros((law.streams, len(c.layout.cuts) - 1))) for c in task.columns]
+    narrow, wide = Block(), Block()
+    widened = any(column.dtype == "float64" for column in task.columns)
+    for at in range(max(len(blocks) for _, blocks, _ in columns)):
+        for row, s in enumerate(law.draw(rng)):
+            narrow.load(s)
+            if widened:
+                wide.load(s.astype(np.float64))
+            for column, blocks, sums in columns:
+                if at < len(blocks):
+                    first, cuts = blocks[at]
+                    block = wide if column.dtype == "float64" else narrow
+                    weights = weigh(column.sigma, block)
+                    sums[row, first : first + len(cuts) - 1] += sums_of_squares(weights, cuts, block.buffer("squares"))
+    for column, _, sums in columns:
+        if not np.all(np.isfinite(sums)):
+            raise NonFiniteError(f"σ(s) = {column.sigma.formula} gives NaN or infinity for some s in [-1, 1].")
+    return [sums for _, _, sums in columns]

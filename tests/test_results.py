@@ -1,0 +1,137 @@
+"""Results files: whole or not at all, valid JSON, the same table back from every format."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from assocmem.core import results
+from assocmem.core.errors import FileFormatError, InputError
+from assocmem.core.results import Results, header_for, plain
+
+
+@dataclass(frozen=True)
+class Plan:
+    stores: tuple[str, ...] = ("softmax",)
+    beta: float = math.inf
+
+
+def example() -> Results:
+    rows = (
+        {"store": "softmax", "label": "64", "n_memories": 16, "value": 0.5, "low": None, "note": 'a "b", c\nd'},
+        {
+            "store": "relu",
+            "label": "7e3",
+            "n_memories": np.int64(32),
+            "value": np.float32(0.25),
+            "low": 0.1,
+            "extra": 1,
+        },
+    )
+    return Results("curve", rows, header_for(config=Plan(), seed=3, seconds=1.23456, definitions={"value": "ratio"}))
+
+
+def test_the_header_names_config_seed_versions_machine_and_seconds():
+    header = example().header
+    assert header["config"] == {"is": "Plan", "stores": ["softmax"], "beta": None}
+    assert header["seed"] == 3
+    assert header["seconds"] == 1.235
+    assert header["versions"]["numpy"] == np.__version__
+    assert set(header) == {
+        "config", "seed", "versions", "commit", "machine", "python", "seconds", "definitions",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", results.FORMATS)
+def test_what_is_written_reads_back(tmp_path, kind):
+    table = example()
+    (path,) = table.write(tmp_path / "deep" / "folder", [kind])
+    again = Results.read(path)
+    assert again.name == "curve"
+    assert again.header == plain(table.header)
+    assert [r["label"] for r in again.rows] == ["64", "7e3"]
+    assert [r["value"] for r in again.rows] == [0.5, 0.25]
+    assert again.rows[0]["note"] == table.rows[0]["note"]
+    assert again.rows[0]["extra"] is None
+    assert again.rows[1]["extra"] == 1
+    assert isinstance(again.rows[1]["n_memories"], int)
+
+
+@pytest.mark.parametrize("kind", results.FORMATS)
+def test_an_empty_table_reads_back(tmp_path, kind):
+    (path,) = Results("none", (), {"seed": 1}).write(tmp_path, [kind])
+    assert Results.read(path) == Results("none", (), {"seed": 1})
+
+
+def test_ndjson_holds_no_nan_and_its_first_line_is_the_header(tmp_path):
+    (path,) = Results("bad", ({"value": math.nan}, {"value": math.inf}), {"x": math.nan}).write(tmp_path, ["ndjson"])
+
+    def refuse(word):
+        raise AssertionError(word)
+
+    first, *rest = [json.loads(line, parse_constant=refuse) for line in path.read_text().splitlines()]
+    assert list(first) == ["header"]
+    assert [r["value"] for r in rest] == [None, None]
+
+
+def test_a_frame_joins_rows_of_different_columns_and_mixed_kinds():
+    frame = Results("t", ({"a": 1, "b": "x"}, {"a": 2.5, "c": [1, 2]})).frame()
+    assert frame.columns == ["a", "b", "c"]
+    assert frame["a"].to_list() == [1.0, 2.5]
+    assert frame["c"].to_list() == [None, "[1, 2]"]
+
+
+@pytest.mark.parametrize("kind", results.FORMATS)
+@pytest.mark.parametrize("keep", [0.0, 0.4, 0.8])
+def test_a_truncated_file_is_refused(tmp_path, kind, keep):
+    rows = tuple({"n": i, "value": i / 7} for i in range(40))
+    (path,) = Results("cut", rows, {"seed": 1}).write(tmp_path, [kind])
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(FileFormatError, match="truncated"):
+        Results.read(path)
+
+
+def test_files_that_are_missing_or_of_another_kind_are_refused_in_one_sentence(tmp_path):
+    with pytest.raises(FileFormatError, match="cannot read"):
+        Results.read(tmp_path / "absent.ndjson")
+    with pytest.raises(FileFormatError, match=r"must end in \.ndjson"):
+        Results.read(tmp_path / "table.txt")
+    with pytest.raises(InputError, match="among ndjson, csv, parquet; got 'xls'"):
+        example().write(tmp_path, ["xls"])
+
+
+def test_an_unwritable_folder_gives_one_sentence(tmp_path):
+    blocker = tmp_path / "file"
+    blocker.write_text("a file where a folder is wanted")
+    with pytest.raises(InputError, match="choose a folder that can be written") as caught:
+        example().write(blocker / "out")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_remains(tmp_path, monkeypatch):
+    table = example()
+    (path,) = table.write(tmp_path, ["csv"])
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(InputError, match="No space left"):
+        Results("curve", (), {}).write(tmp_path, ["csv"])
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["curve.csv"]
+
+
+def test_the_commit_is_given_only_from_an_own_checkout(tmp_path, monkeypatch):
+    stranger = tmp_path / "site" / "results.py"
+    stranger.parent.mkdir()
+    stranger.write_text("")
+    monkeypatch.setattr(results, "__file__", str(stranger))
+    assert header_for()["commit"] is None
