@@ -11,6 +11,7 @@ The dtype rule, for every store:
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias, cast
 
 import array_api_compat
@@ -59,6 +60,8 @@ def as_array(x: Any, name: str, *, like: Array | None = None) -> Array:
 
 
 def _numpy_input(x: Any, name: str) -> np.ndarray[Any, Any]:
+    if isinstance(x, np.ma.MaskedArray):
+        raise DTypeError(f"`{name}` must be a plain array; a masked array came, whose hidden entries would be used.")
     try:
         array = np.asarray(x)
     except ValueError as error:
@@ -97,7 +100,7 @@ def dtype_named(name: str | DType, xp: Namespace) -> DType:
 
 def dtype_name(dtype: DType) -> str:
     """Return the plain name of a dtype of any namespace, such as "float32"."""
-    text = str(getattr(dtype, "name", dtype))
+    text = dtype.__name__ if isinstance(dtype, type) else str(getattr(dtype, "name", dtype))
     return text.rsplit(".", 1)[-1]
 
 
@@ -108,7 +111,12 @@ def all_finite(x: Array, xp: Namespace) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):
             if math.isfinite(flat.dot(flat)):
                 return True
-    return bool(xp.all(xp.isfinite(x)))
+    return not xp.isdtype(x.dtype, "real floating") or bool(xp.all(xp.isfinite(x)))
+
+
+def overflow_unheard() -> AbstractContextManager[Any]:
+    """Silence NumPy's overflow warnings in a rule's arithmetic: a result out of range is refused in one sentence."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def require_finite(x: Array, name: str, xp: Namespace) -> None:
@@ -141,6 +149,13 @@ def constant(x: Array) -> Array:
 def transpose(x: Array) -> Array:
     """Swap the last two axes of `x`."""
     return x.mT if hasattr(x, "mT") else np.swapaxes(x, -1, -2)
+
+
+def contiguous(x: Array) -> Array:
+    """Return `x` laid out row by row in memory where its library lets us choose: matrix products run faster on it."""
+    if type(x) is np.ndarray:
+        return np.ascontiguousarray(x)
+    return x.contiguous() if array_api_compat.is_torch_array(x) else x
 
 
 def to_numpy(x: Array) -> np.ndarray[Any, Any]:

@@ -89,7 +89,8 @@ class GrowingStore(Store):
         queries = self._checked_queries(state, queries)
         mask = self._checked_mask(state, queries, mask)
         state = self._following(state, queries)
-        found = self._recall_with_mass(state, self._as_state_dtype(state, queries), mask)
+        with ar.overflow_unheard():
+            found = self._recall_with_mass(state, self._as_state_dtype(state, queries), mask)
         return found._replace(output=self._finish(found.output, state, queries))
 
     def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
@@ -100,7 +101,8 @@ class GrowingStore(Store):
         queries = self._checked_queries(state, queries)
         mask = self._checked_mask(state, queries, mask)
         state = self._following(state, queries)
-        return self._weights(state, self._as_state_dtype(state, queries), mask)
+        with ar.overflow_unheard():
+            return self._weights(state, self._as_state_dtype(state, queries), mask)
 
     @abstractmethod
     def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:

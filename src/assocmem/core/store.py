@@ -129,7 +129,8 @@ class Store(ABC):
             return state
         state = self._following(state, keys)
         keys, values, extras, state = self._same_dtype(state, keys, values, extras)
-        return self._write(state, keys, values, extras)
+        with ar.overflow_unheard():
+            return self._write(state, keys, values, extras)
 
     def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
         return state.having(self.put(state, keys, values, **extras), n=state.n + int(keys.shape[-2]))
@@ -147,7 +148,9 @@ class Store(ABC):
         queries = self._checked_queries(state, queries)
         mask = self._checked_mask(state, queries, mask)
         state = self._following(state, queries)
-        return self._finish(self._recall(state, self._as_state_dtype(state, queries), mask), state, queries)
+        with ar.overflow_unheard():
+            out = self._recall(state, self._as_state_dtype(state, queries), mask)
+        return self._finish(out, state, queries)
 
     def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
         return self.get(state, queries)
@@ -174,19 +177,21 @@ class Store(ABC):
         if read not in ("after", "before"):
             raise InputError(f"`read` of {self.name}.scan must be 'after' or 'before'; got {read!r}.")
         keys, values, extras = self._checked_pairs(state, keys, values, extras, call="scan")
-        queries = self._checked_queries(state, queries, call="scan")
+        queries = self._checked_queries(state, ar.as_array(queries, "queries", like=keys), call="scan")
+        xp = ar.namespace(keys, queries)
         if queries.shape[-2] != keys.shape[-2] or queries.shape[:-2] not in ((), tuple(state.batch)):
             wanted = (*state.batch, int(keys.shape[-2]), state.d_k)
             raise InputError(
                 f"`queries` of {self.name}.scan must have shape {wanted}, one for every pair; "
                 f"got {tuple(queries.shape)}."
             )
-        queries = state.xp.broadcast_to(queries, keys.shape) if queries.shape != keys.shape else queries
+        queries = xp.broadcast_to(queries, keys.shape) if queries.shape != keys.shape else queries
+        followed = self._following(state, keys)
         if keys.shape[-2] == 0:
-            return state, ar.namespace(keys).zeros((*keys.shape[:-1], state.d_v), dtype=queries.dtype)
-        state = self._following(state, keys)
-        keys, values, extras, state = self._same_dtype(state, keys, values, extras)
-        state, out = self._scan(state, keys, values, self._as_state_dtype(state, queries), read, extras)
+            return state, self._finish(followed.zeros(0, state.d_v), followed, queries)
+        keys, values, extras, state = self._same_dtype(followed, keys, values, extras)
+        with ar.overflow_unheard():
+            state, out = self._scan(state, keys, values, self._as_state_dtype(state, queries), read, extras)
         return state, self._finish(out, state, queries)
 
     def _scan(
@@ -315,8 +320,7 @@ class Store(ABC):
                 f"`mask` cannot be used with {self.name}, which does not keep its pairs apart: "
                 "a memory that is mixed into the state cannot be hidden from one query. Leave `mask` out."
             )
-        if not hasattr(mask, "shape") or not hasattr(mask, "dtype"):
-            mask = state.xp.asarray(mask)
+        mask = ar.as_array(mask, "mask", like=queries)
         if not ar.namespace(mask).isdtype(mask.dtype, "bool"):
             raise DTypeError(f"`mask` of {self.name}.recall must be boolean (True = visible); got dtype {mask.dtype}.")
         batch = np.broadcast_shapes(tuple(queries.shape[:-2]), state.batch)
@@ -332,15 +336,17 @@ class Store(ABC):
     def _check_key_kind(self, keys: Array, name: str, kind: str, call: str) -> None:
         xp = ar.namespace(keys)
         if kind == "unit":
-            squares = xp.sum(ar.as_floating(keys, xp) ** 2, axis=-1)
-            off = xp.abs(xp.sqrt(squares) - 1)
+            rows = ar.as_floating(keys, xp)
+            rows = xp.astype(rows, ar.state_dtype_for(rows.dtype, xp), copy=False)
+            with ar.overflow_unheard():
+                off = xp.abs(xp.sqrt(xp.sum(rows * rows, axis=-1)) - 1)
             if bool(xp.any(off > UNIT_TOLERANCE)):
                 raise InputError(
                     f"`{name}` of {self.name}.{call} must be rows of length 1 (within {UNIT_TOLERANCE}); the worst is "
                     f"off by {float(xp.max(off)):.3g}. Normalise them first (normalise=True in Memory, --normalise)."
                 )
         elif kind == "signs":
-            if bool(xp.any(xp.abs(keys) != 1)):
+            if bool(xp.any(xp.abs(ar.as_floating(keys, xp)) != 1)):
                 raise InputError(f"`{name}` of {self.name}.{call} must hold only +1 and -1; other numbers came.")
         elif kind == "ids" and (not xp.isdtype(keys.dtype, "integral") or bool(xp.any(keys < 0))):
             raise InputError(f"`{name}` of {self.name}.{call} must be whole-number token ids >= 0; got {keys.dtype}.")
@@ -363,6 +369,10 @@ class Store(ABC):
                     raise InputError(f"{self.name}.{call} needs `{name}`: {extra.meaning}.")
                 continue
             array = ar.as_array(given, name, like=keys)
+            if ar.namespace(array) is not xp:
+                raise DTypeError(
+                    f"`{name}` of {self.name}.{call} must be an array of the keys' library, {_library(xp)}."
+                )
             shape = tuple(sizes[a] if isinstance(a, str) else a for a in extra.shape)
             try:
                 array = xp.broadcast_to(array, (*state.batch, *shape))

@@ -1,0 +1,32 @@
+"""Contract: a state that was saved and loaded recalls and goes on writing as before."""
+
+from __future__ import annotations
+
+from assocmem.ruler.bench import Bench, Findings, promise
+
+
+@promise("save-load", "a saved and loaded state recalls the same and writes on the same, empty, half full and batched")
+def save_load(bench: Bench) -> Findings:
+    """Send states on the round trip that the caller of the contract provides (a file, by `Memory`)."""
+    if bench.round_trip is None:
+        return
+    more = bench.lot(4)
+    for n in (0, 7):
+        lot = bench.lot(n)
+        queries = bench.queries(more.keys, 5)
+        state = bench.write(lot)
+        store, loaded = bench.round_trip(bench.store, state)
+        if store != bench.store:
+            yield f"the store that was loaded must equal the one that was saved, {bench.store!r}; got {store!r}."
+        if loaded.n != n or loaded.size != state.size:
+            yield f"a loaded state must hold {n} pairs in {state.size} numbers; got {loaded.n} in {loaded.size}."
+        want = bench.recall(state, queries)
+        yield from bench.same(bench.recall(loaded, queries), want, f"recall of {n} pairs after save and load")
+        want = bench.recall(bench.write(more, state), queries)
+        got = bench.recall(bench.write(more, loaded), queries)
+        yield from bench.same(got, want, f"a write onto {n} pairs after save and load")
+    lot = bench.lot(3, batch=(2,))
+    queries = bench.queries(lot.keys, 4)
+    state = bench.write(lot)
+    loaded = bench.round_trip(bench.store, state)[1]
+    yield from bench.same(bench.recall(loaded, queries), bench.recall(state, queries), "a batch after save and load")

@@ -1,0 +1,170 @@
+"""The store contract as library code: small named checks that any store, ours or a stranger's, is held to.
+
+>>> from assocmem.core.register import make_store
+>>> report = check(make_store("outer-product"), only=("split-law", "order"))
+>>> report.passed
+('order', 'split-law')
+>>> print(report.text())
+OuterProduct keeps the contract: 2 checks passed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assocmem.core import arrays as ar
+from assocmem.core.errors import InputError, UnknownNameError, UnstableWarning
+from assocmem.core.store import Store
+from assocmem.ruler import (
+    checks_arrays,
+    checks_extras,
+    checks_laws,
+    checks_pairs,
+    checks_refusals,
+    checks_regimes,
+    checks_saving,
+    checks_shapes,
+    checks_traits,
+)
+from assocmem.ruler.bench import Bench, Check, RoundTrip
+
+__all__ = ["Check", "Finding", "Report", "check", "checks"]
+
+_ROOMS = (
+    checks_shapes,
+    checks_traits,
+    checks_laws,
+    checks_arrays,
+    checks_refusals,
+    checks_pairs,
+    checks_extras,
+    checks_regimes,
+    checks_saving,
+)
+MOST_FINDINGS = 5
+"""Findings reported per check; the rest repeat the first ones."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One breach of the contract: the check that found it, and in words what was expected and what came."""
+
+    check: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the contract found: names of the checks that passed, and every finding of those that did not."""
+
+    store: str
+    passed: tuple[str, ...]
+    failures: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.failures
+
+    def text(self) -> str:
+        """Return the report in sentences: one line a finding, the promise before it."""
+        if self.ok:
+            return f"{self.store} keeps the contract: {_count(len(self.passed), 'check')} passed."
+        broken = dict.fromkeys(f.check for f in self.failures)
+        lines = [f"{self.store} breaks the contract: {_count(len(broken), 'check')} failed, {len(self.passed)} passed."]
+        about = {c.name: c.about for c in checks()}
+        for name in broken:
+            lines.append(f"\n{name}: {about[name]}.")
+            lines += [f"  - {f.message}" for f in self.failures if f.check == name]
+        return "\n".join(lines)
+
+
+def checks() -> tuple[Check, ...]:
+    """Return every check of the contract, in the order in which they are run."""
+    return tuple(c for room in _ROOMS for c in vars(room).values() if isinstance(c, Check))
+
+
+def check(
+    store: Store,
+    *,
+    xp: Any = None,
+    only: str | tuple[str, ...] | None = None,
+    round_trip: RoundTrip | None = None,
+) -> Report:
+    """Hold a store to the contract and say in words where it fails.
+
+    Parameters
+    ----------
+    store: any instance of Store. Its traits decide which keys and extras are drawn.
+    xp: array library to try it in (numpy, torch, array_api_strict, or any of the array API standard);
+        NumPy by default.
+    only: name or names of the checks to run; all by default.
+    round_trip: function (store, state) -> (store, state) that saves and loads; with it saving is checked too.
+
+    Everything is drawn from fixed streams, so a report repeats. Checks that do not apply (masks for a store that
+    does not keep its pairs) pass. Raises InputError where `store` is no Store, UnknownNameError for an unknown
+    check. Cost: a few hundred writes and recalls of a few pairs, about 0.1 s in NumPy.
+    """
+    if not isinstance(store, Store):
+        raise InputError(
+            f"`store` of check must be an instance of a class that derives from assocmem.Store; got {store!r}."
+        )
+    library = ar.namespace((np if xp is None else xp).asarray([0.0]))
+    passed, failures = [], []
+    for one in _chosen(only):
+        found = tuple(_run(one, store, library, round_trip))
+        failures += [Finding(one.name, message) for message in found]
+        if not found:
+            passed.append(one.name)
+    return Report(store.name, tuple(passed), tuple(failures))
+
+
+def _chosen(only: str | tuple[str, ...] | None) -> tuple[Check, ...]:
+    every = checks()
+    if only is None:
+        return every
+    wanted = (only,) if isinstance(only, str) else tuple(only)
+    names = [c.name for c in every]
+    for name in wanted:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=3)
+            offer = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise UnknownNameError(f"the contract has no check called {name!r}.{offer}")
+    return tuple(c for c in every if c.name in wanted)
+
+
+def _run(one: Check, store: Store, library: Any, round_trip: RoundTrip | None) -> Iterator[str]:
+    """Yield the findings of one check; an exception or a warning that the store lets out is a finding too."""
+    count = 0
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", UnstableWarning)
+        try:
+            for message in one.run(Bench(store, library, one.name, round_trip)):
+                count += 1
+                if count <= MOST_FINDINGS:
+                    yield message
+        except Exception as error:  # noqa: BLE001  a stranger's store may raise anything; that is what is reported
+            yield f"stopped by {type(error).__name__}: {error} ({_place(error)})"
+    for text in dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in heard):
+        yield f"must raise no warning on legal input; got {text}"
+
+
+def _place(error: Exception) -> str:
+    """Return the innermost line of the traceback that is no part of the package's own core or ruler."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = {Path(__file__).parent, Path(ar.__file__).parent}
+    outside = [f for f in frames if Path(f.filename).parent not in own] or list(frames)
+    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
