@@ -1,0 +1,175 @@
+"""Test-time training: the memory is a small model, and writing is gradient descent on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from assocmem.core.arrays import Array
+from assocmem.core.errors import InputError
+from assocmem.core.inner_model import InnerModel
+from assocmem.core.inner_training import RATE, InnerTraining, is_number
+from assocmem.core.register import register
+from assocmem.core.types import Source, State, Traits
+
+
+@dataclass(frozen=True)
+class TTTLinear(InnerTraining):
+    """f(k) = [LN](W k [+ b]), trained on 1/2 |f(k) - v|^2 while pairs are written; recall is f(q).
+
+    W_t = W_0 - step_t sum_{s <= t} rate_s (f(k_s) - v_s) k_s^T inside each mini-batch, all f(k_s) at its starting W_0.
+
+    Parameters
+    ----------
+    mini_batch: pairs per gradient step, whole number >= 1. 1 is the delta rule; one batch over all pairs from W = 0
+        with base_rate=1 is the outer product store.
+    base_rate: step of all pairs, a number > 0 in units of 1/|k|^2; None takes the safe step 1/L, L the largest row
+        sum of |k_r.k_s| over the batch so far: every error shrinks or stays, whatever the keys.
+    bias, norm, residual: the paper's layer has all three. norm: LayerNorm on the output, which then has length
+        sqrt(d_v) whatever was stored. residual: trains towards v - k and recalls q + f(q); needs d_k = d_v.
+    init: standard deviation of W_0 >= 0 (the paper: 0.02); seed: whole number >= 0 that draws it.
+
+    Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
+
+    State: W (d_v, d_k) [and b], and mini_batch - 1 rows of d_k + d_v + 1 numbers for the open batch. Cost: write
+    2 d_k d_v + mini_batch d_k, recall d_k d_v (+ mini_batch (d_k + d_v) while a batch is open).
+    Warns (UnstableWarning) where base_rate times the batch's largest curvature exceeds 2; raises DivergedError.
+    Source: Sun et al. 2024, their η_t grad -> step_t rate_s grad; W_0, LayerNorm and residual as in their layer.
+
+    >>> import numpy as np
+    >>> store = TTTLinear()
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.array([[0.0, 1.0]])).tolist()
+    [[5.0]]
+    """
+
+    equation = "f(x) = W x, W <- W_0 - step sum_s rate_s grad 1/2 |f(k_s) - v_s|^2 per mini-batch"
+    summary = "A linear model trained on the pairs by mini-batch gradient descent while they are written."
+    cost = "write 2 d_k d_v + mini_batch d_k, recall d_k d_v"
+    source = Source(
+        title="Learning to (Learn at Test Time): RNNs with Expressive Hidden States",
+        authors="Sun, Yu and Li, Xinhao and Dalal, Karan and Xu, Jiarui and Vikram, Arjun and Zhang, Genghan and "
+        "Dubois, Yann and Chen, Xinlei and Wang, Xiaolong and Koyejo, Sanmi and Hashimoto, Tatsunori and "
+        "Guestrin, Carlos",
+        year=2024,
+        arxiv="2407.04620",
+        equation="mini-batch TTT (section 2.4), W_t = W_{t'} - eta sum_{s=t'+1..t} grad l(W_{t'}; x_s); dual form of "
+        "section 2.5",
+        deviations=(
+            "keys, values and queries come as they are: no learned projections, no learned LayerNorm gain or shift",
+            "loss 1/2 |f(k) - v|^2 (the paper's without the 1/2 doubles the rate)",
+            "by default no bias, LayerNorm or residual and W_0 = 0, so that any values are recalled",
+            "base_rate=None takes a step of 1/L per batch in place of a tuned rate; the learned factor 1/t of the "
+            "reference code on the t-th pair of a batch is left out",
+        ),
+    )
+
+    def model(self, d_k: int) -> InnerModel:
+        """Return the linear model."""
+        return InnerModel((), bias=self.bias, norm=self.norm, residual=self.residual)
+
+    @property
+    def traits(self) -> Traits:
+        """Linear in the values without LayerNorm; what a rewrite inside a mini-batch does depends on the settings."""
+        affine = not self.norm and (self.residual or self.init != 0)
+        return Traits(
+            linear_in_values="no" if self.norm else "shared",
+            order_free=False,
+            rewrite=self.rewrite(),
+            bounded=True,
+            affine=affine,
+            extras=(RATE,),
+        )
+
+
+@dataclass(frozen=True)
+class TTTMLP(InnerTraining):
+    """f(k) = [LN](W_2 g(W_1 k [+ b_1]) [+ b_2]), g = tanh-GELU, trained on 1/2 |f(k) - v|^2 while pairs are written.
+
+    Each layer's weights move as in TTT-Linear: W_t = W_0 - step_t sum_{s <= t} rate_s error_s input_s^T, with errors
+    and inputs of the pairs of the mini-batch at its starting weights. Recall is not linear in the values.
+
+    Parameters
+    ----------
+    mini_batch, base_rate, bias, norm, residual, seed: as in TTTLinear. The safe step (base_rate=None) is 1/L with L
+        from a bound of the Gauss-Newton curvature. Biases are off by default: on unit keys their constant share in
+        the gradients' overlap outweighs that of the keys.
+    expansion: hidden units per key dimension, whole number >= 1.
+    init: standard deviation of W_2 >= 0. hidden_init: that of W_1; None for 1/sqrt(d_k), which gives unit keys the
+        hidden activity that about 0.02 gives the paper's keys of length sqrt(d_k) = 8.
+
+    Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
+
+    State: W1 (expansion d_k, d_k), W2 (d_v, expansion d_k) [and b1, b2], and mini_batch - 1 rows of inputs and
+    errors of both layers. With e = expansion, P = e d_k (d_k + d_v): cost per write 2 P + mini_batch e d_k, per
+    recall P (+ mini_batch ((1 + 2e) d_k + d_v) while a batch is open).
+    Warns (UnstableWarning) where base_rate times a lower bound of the curvature exceeds 2; raises DivergedError.
+    Source: Sun et al. 2024.
+
+    >>> import numpy as np
+    >>> store = TTTMLP()
+    >>> state = store.write(store.empty(8, 8), np.eye(8)[:2], np.eye(8)[2:4])
+    >>> store.recall(state, np.eye(8)[:2]).argmax(axis=-1).tolist()
+    [2, 3]
+    """
+
+    init: float = 0.02
+    hidden_init: float | None = None
+    expansion: int = 4
+
+    equation = "f(x) = W_2 gelu(W_1 x), W_l <- W_l0 - step sum_s rate_s grad 1/2 |f(k_s) - v_s|^2 per mini-batch"
+    summary = "A two-layer MLP trained on the pairs by mini-batch gradient descent while they are written."
+    cost = "write 2 expansion d_k (d_k + d_v), recall expansion d_k (d_k + d_v)"
+    source = replace(
+        TTTLinear.source,
+        deviations=(
+            *TTTLinear.source.deviations[:2],
+            "by default no biases, LayerNorm or residual, and W_1 ~ N(0, 1/d_k) for unit keys (the paper: 0.02)",
+            *TTTLinear.source.deviations[3:],
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.expansion, bool) or not isinstance(self.expansion, int) or self.expansion < 1:
+            raise InputError(f"`expansion` of TTTMLP must be a whole number >= 1; got {self.expansion!r}.")
+        if self.hidden_init is not None and not (is_number(self.hidden_init) and self.hidden_init >= 0):
+            raise InputError(
+                "`hidden_init` of TTTMLP must be a finite number >= 0, or None for 1/sqrt(d_k); "
+                f"got {self.hidden_init!r}."
+            )
+
+    def model(self, d_k: int) -> InnerModel:
+        """Return the model with one hidden layer of expansion d_k units."""
+        return InnerModel((self.expansion * d_k,), bias=self.bias, norm=self.norm, residual=self.residual)
+
+    def start(self, state: State) -> dict[str, Array]:
+        """Return the weights of a model that has learned nothing."""
+        return self.model(state.d_k).drawn(state, self.init, self.seed, self.hidden_init)
+
+    @property
+    def traits(self) -> Traits:
+        """Not linear in the values."""
+        return Traits("no", order_free=False, rewrite=self.rewrite(), bounded=True, extras=(RATE,))
+
+
+_OPTIONS = {
+    "mini_batch": "pairs per gradient step (whole number >= 1, default 16)",
+    "base_rate": "step of every pair (> 0, in units of 1/|key|^2; default: the safe step of each batch)",
+    "bias": "whether layers have biases (default false; the paper's have)",
+    "norm": "LayerNorm on the output, for values of mean 0 and variance 1 (default false)",
+    "residual": "train towards v - k and recall q + f(q), for d_k = d_v (default false)",
+    "init": "standard deviation of the last layer's starting weights (>= 0)",
+    "seed": "seed of the starting weights",
+}
+
+register("ttt-linear", TTTLinear, summary=TTTLinear.summary, options=_OPTIONS)
+register(
+    "ttt-mlp",
+    TTTMLP,
+    summary=TTTMLP.summary,
+    options={
+        **_OPTIONS,
+        "hidden_init": "standard deviation of the first layer's starting weights (default 1/sqrt(d_k))",
+        "expansion": "hidden units per key dimension (whole number >= 1, default 4)",
+    },
+)
