@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assocmem.core.errors import InputError
-from assocmem.report.figures import chart
+from assocmem.core.results import write_whole
+from assocmem.report.figures import Mode, chart
 
 if TYPE_CHECKING:
     from assocmem.core.results import Results
@@ -18,30 +17,9 @@ FORMATS = ("png", "svg", "pdf")
 PNG_SCALE = 2.0
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all (a temporary file beside it, then one rename).
-
-    Raises InputError with one sentence where the folder cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another folder with --out.") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another folder with --out.") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-
-
-def specification(results: Results, *, interactive: bool = True) -> dict[str, Any]:
+def specification(results: Results, *, mode: Mode = "report") -> dict[str, Any]:
     """Return a result's chart as a Vega-Lite specification (a JSON-ready dict that holds its own data)."""
-    spec: dict[str, Any] = chart(results, interactive=interactive).to_dict()
+    spec: dict[str, Any] = chart(results, mode=mode).to_dict()
     return spec
 
 
@@ -55,7 +33,7 @@ def draw(results: Results, folder: Path, formats: Sequence[str] = FORMATS) -> li
     unknown = [f for f in formats if f not in FORMATS]
     if unknown:
         raise InputError(f"`formats` must be among {', '.join(FORMATS)}; got {unknown[0]!r}.")
-    spec = specification(results, interactive=False)
+    spec = specification(results, mode="paper")
     paths = []
     for kind in formats:
         if kind == "png":

@@ -7,7 +7,8 @@ A result names its chart in ``header["view"]``, a dict with the key "kind" ("cur
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from assocmem.core.errors import InputError, UnknownNameError
 
@@ -21,14 +22,17 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"
 WIDTH, HEIGHT = 620, 380
+SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
 
 Row = Mapping[str, Any]
+Mode = Literal["report", "paper", "live"]
+"""report: legend entries toggle their series. paper: no interaction. live: named datasets that a page swaps."""
 
 
-def chart(results: Results, *, interactive: bool = True) -> Any:
+def chart(results: Results, *, mode: Mode = "report") -> Any:
     """Return the Altair chart of a result.
 
-    Parameters: `results`, whose header names a view; `interactive`, False for paper formats (no selections).
+    Parameters: `results`, whose header names a view; `mode`, see `Mode`.
     Raises UnknownNameError for a view this version cannot draw.
     """
     view = results.header.get("view") or {}
@@ -37,7 +41,7 @@ def chart(results: Results, *, interactive: bool = True) -> Any:
         raise UnknownNameError(
             f"the result {results.name!r} asks for the chart {kind!r}; known are {', '.join(_KINDS)}."
         )
-    drawn = _KINDS[kind](list(results.rows), view, interactive)
+    drawn = _KINDS[kind](list(results.rows), view, mode)
     return drawn.configure_axis(gridColor="#ececec", domainColor="#999", tickColor="#999", titleFontWeight="normal")
 
 
@@ -49,86 +53,129 @@ def _series_scale(rows: Sequence[Row], order: Sequence[str] | None) -> alt.Scale
     return alt.Scale(domain=labels, range=colours)
 
 
+def _data(name: str, rows: Sequence[Row], mode: Mode) -> Any:
+    """Return a data source: the rows themselves, or in a live chart a name under which the page supplies rows."""
+    import altair as alt
+
+    return alt.NamedData(name) if mode == "live" else alt.InlineData(values=[dict(r) for r in rows])
+
+
 def _positive(rows: Sequence[Row], field: str, log: bool) -> list[dict[str, Any]]:
     """Return the rows whose `field` can be drawn: present, and above zero on a logarithmic axis."""
     return [dict(r) for r in rows if r.get(field) is not None and (not log or r[field] > 0)]
 
 
-def curves(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
+@dataclass(frozen=True)
+class _Axes:
+    """The encodings that all layers of a chart of curves share."""
+
+    x: str
+    log_y: bool
+    across: Any
+    scale: Any
+    title: str
+    colour: Any
+    shown: Any
+    mode: Mode
+
+    def up(self, field: str) -> Any:
+        """Return the vertical channel of `field`."""
+        import altair as alt
+
+        return alt.Y(f"{field}:Q", title=self.title, scale=self.scale)
+
+    def layer(self, name: str, rows: Sequence[Row]) -> Any:
+        """Return a chart over rows (or, live, over the dataset called `name`)."""
+        import altair as alt
+
+        return alt.Chart(_data(name, rows, self.mode))
+
+
+def curves(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    y_domain.
+    x_domain, y_domain. A live chart has the datasets theory, measured, spans and marker ({x column: M}).
     """
-    import altair as alt
-
-    x, log_x, log_y = view["x"], bool(view.get("x_log", True)), bool(view.get("y_log", True))
+    axes = _axes(rows, view, mode)
     check_one_definition(rows)
-    colour = alt.Color(
-        "label:N", scale=_series_scale(rows, view.get("order")), legend=alt.Legend(title=None, symbolType="circle")
-    )
-    x_axis = alt.X(
-        f"{x}:Q", title=view.get("x_title", x), scale=alt.Scale(type="log" if log_x else "linear", nice=False)
-    )
-    domain: dict[str, Any] = {"domain": list(view["y_domain"]), "clamp": True} if view.get("y_domain") else {}
-    y_scale = alt.Scale(type="log" if log_y else "linear", **domain)
-    y_title = view.get("y_title", "interference / signal")
-    pick = alt.selection_point(fields=["label"], bind="legend", name="pick")
-    shown = alt.condition(pick, alt.value(1.0), alt.value(0.08)) if interactive else alt.value(1.0)
-
+    theory = curve_rows(rows, "theory", view)
+    measured = curve_rows(rows, "value", view)
+    printed = curve_rows(rows, "article", view)
     layers: list[Any] = []
-    theory = _positive(rows, "theory", log_y)
-    if theory:
-        seen = {(r["label"], r[x]): {"label": r["label"], x: r[x], "theory": r["theory"]} for r in theory}
-        layers.append(
-            alt.Chart(alt.InlineData(values=list(seen.values())))
-            .mark_line(strokeWidth=1.8)
-            .encode(x=x_axis, y=alt.Y("theory:Q", title=y_title, scale=y_scale), color=colour, opacity=shown)
-        )
-    measured = _positive(rows, "value", log_y)
-    if measured:
-        layers += _measured_layers(measured, x, x_axis, y_scale, y_title, colour, shown, log_y)
-    printed = _positive(rows, "article", log_y)
+    if theory or mode == "live":
+        line = axes.layer("theory", theory).mark_line(strokeWidth=1.8)
+        layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
+    if measured or mode == "live":
+        layers += _measured_layers(measured, axes)
     if printed:
-        layers.append(
-            alt.Chart(alt.InlineData(values=printed))
-            .mark_point(shape="diamond", size=70, strokeWidth=1.2, filled=False)
-            .encode(
-                x=x_axis,
-                y=alt.Y("article:Q", title=y_title, scale=y_scale),
-                color=colour,
-                opacity=shown,
-                tooltip=[alt.Tooltip("label:N"), alt.Tooltip(f"{x}:Q"), alt.Tooltip("article:Q", title="article")],
-            )
-        )
+        layers.append(_printed_layer(printed, axes))
     if view.get("rule") is not None:
-        layers += _rule(float(view["rule"]), str(view.get("rule_text", "")), y_scale, y_title)
-    layered = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
-    return layered.add_params(pick) if interactive else layered
-
-
-def _measured_layers(
-    rows: list[dict[str, Any]],
-    x: str,
-    x_axis: Any,
-    y_scale: Any,
-    y_title: str,
-    colour: Any,
-    shown: Any,
-    log_y: bool,
-) -> list[Any]:
+        layers += _rule(float(view["rule"]), str(view.get("rule_text", "")), axes)
+    if mode == "live":
+        marker = axes.layer("marker", []).mark_rule(color=TARGET_COLOUR, strokeWidth=1.5, opacity=0.7)
+        layers.append(marker.encode(x=axes.across))
     import altair as alt
 
+    layered = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    return layered.add_params(_legend_pick()) if mode == "report" else layered
+
+
+def curve_rows(rows: Sequence[Row], field: str, view: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a chart of curves that one of its datasets shows, without what its axis cannot show.
+
+    field: "theory" (one row a series and x), "value" (measured), "low" (measured with interval) or "article".
+    """
+    log_y = bool(view.get("y_log", True))
+    kept = _positive(rows, field, log_y)
+    if field == "theory":
+        x = view["x"]
+        return list({(r["label"], r[x]): {"label": r["label"], x: r[x], "theory": r["theory"]} for r in kept}.values())
+    if field == "low":
+        return [r for r in kept if r.get("high") is not None]
+    return kept
+
+
+def _legend_pick() -> Any:
+    import altair as alt
+
+    return alt.selection_point(fields=["label"], bind="legend", name="pick")
+
+
+def _axes(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode) -> _Axes:
+    import altair as alt
+
+    def scale(log: bool, domain: Any, **more: Any) -> Any:
+        limits: dict[str, Any] = {"domain": list(domain), "clamp": True} if domain else {}
+        return alt.Scale(type="log" if log else "linear", **limits, **more)
+
+    x, log_y = view["x"], bool(view.get("y_log", True))
+    across = scale(bool(view.get("x_log", True)), view.get("x_domain"), nice=False)
+    legend = None if mode == "live" else alt.Legend(title=None, symbolType="circle")
+    return _Axes(
+        x=x,
+        log_y=log_y,
+        across=alt.X(f"{x}:Q", title=view.get("x_title", x), scale=across),
+        scale=scale(log_y, view.get("y_domain")),
+        title=view.get("y_title", "interference / signal"),
+        colour=alt.Color("label:N", scale=_series_scale(rows, view.get("order")), legend=legend),
+        shown=alt.condition(_legend_pick(), alt.value(1.0), alt.value(0.08)) if mode == "report" else alt.value(1.0),
+        mode=mode,
+    )
+
+
+def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
+    import altair as alt
+
+    samplers = [s for s in SAMPLERS if axes.mode == "live" or any(r.get("sampler") == s for r in rows)]
     shape = alt.Shape(
         "sampler:N",
-        scale=alt.Scale(
-            domain=["similarities", "similarities, tilted", "keys"], range=["circle", "triangle-up", "cross"]
-        ),
-        legend=alt.Legend(title="measured from") if any(r.get("sampler") for r in rows) else None,
+        scale=alt.Scale(domain=samplers, range=[SAMPLERS[s] for s in samplers]),
+        legend=alt.Legend(title="measured from") if len(samplers) > 1 and axes.mode != "live" else None,
     )
     tooltip = [
         alt.Tooltip("label:N", title="series"),
-        alt.Tooltip(f"{x}:Q"),
+        alt.Tooltip(f"{axes.x}:Q"),
         alt.Tooltip("value:Q", format=".4g", title="measured"),
         alt.Tooltip("low:Q", format=".4g", title="95 % from"),
         alt.Tooltip("high:Q", format=".4g", title="to"),
@@ -136,43 +183,36 @@ def _measured_layers(
         alt.Tooltip("theory:Q", format=".4g", title="theory"),
         alt.Tooltip("sampler:N", title="sampler"),
     ]
-    points = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_point(size=38, filled=True)
-        .encode(
-            x=x_axis,
-            y=alt.Y("value:Q", title=y_title, scale=y_scale),
-            color=colour,
-            shape=shape,
-            opacity=shown,
-            tooltip=tooltip,
-        )
+    points = axes.layer("measured", rows).mark_point(size=38, filled=True)
+    points = points.encode(
+        x=axes.across, y=axes.up("value"), color=axes.colour, shape=shape, opacity=axes.shown, tooltip=tooltip
     )
-    spans = [r for r in rows if r.get("low") is not None and r.get("high") is not None and (not log_y or r["low"] > 0)]
-    if not spans:
+    spans = [r for r in rows if r.get("low") is not None and r.get("high") is not None]
+    spans = [r for r in spans if not axes.log_y or r["low"] > 0]
+    if not spans and axes.mode != "live":
         return [points]
-    bars = (
-        alt.Chart(alt.InlineData(values=spans))
-        .mark_rule(strokeWidth=1.4)
-        .encode(x=x_axis, y=alt.Y("low:Q", title=y_title, scale=y_scale), y2="high:Q", color=colour, opacity=shown)
-    )
+    bars = axes.layer("spans", spans).mark_rule(strokeWidth=1.4)
+    bars = bars.encode(x=axes.across, y=axes.up("low"), y2="high:Q", color=axes.colour, opacity=axes.shown)
     return [bars, points]
 
 
-def _rule(level: float, text: str, y_scale: Any, y_title: str) -> list[Any]:
+def _printed_layer(rows: list[dict[str, Any]], axes: _Axes) -> Any:
+    import altair as alt
+
+    tooltip = [alt.Tooltip("label:N"), alt.Tooltip(f"{axes.x}:Q"), alt.Tooltip("article:Q", title="article")]
+    points = axes.layer("article", rows).mark_point(shape="diamond", size=70, strokeWidth=1.2, filled=False)
+    return points.encode(x=axes.across, y=axes.up("article"), color=axes.colour, opacity=axes.shown, tooltip=tooltip)
+
+
+def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
     import altair as alt
 
     data = alt.InlineData(values=[{"level": level, "text": text}])
-    y = alt.Y("level:Q", title=y_title, scale=y_scale)
-    line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=y)
+    line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=axes.up("level"))
     if not text:
         return [line]
-    words = (
-        alt.Chart(data)
-        .mark_text(align="right", dx=-6, dy=9, color="#777", fontSize=11)
-        .encode(y=y, x=alt.value(WIDTH), text="text:N")
-    )
-    return [line, words]
+    words = alt.Chart(data).mark_text(align="right", dx=-6, dy=9, color="#777", fontSize=11)
+    return [line, words.encode(y=axes.up("level"), x=alt.value("width"), text="text:N")]
 
 
 def check_one_definition(rows: Sequence[Row]) -> None:
@@ -182,39 +222,44 @@ def check_one_definition(rows: Sequence[Row]) -> None:
         raise InputError(f"one axis holds one quantity; these rows mix definitions: {'; '.join(found)}.")
 
 
-def bars(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
+def bars(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
     """Draw one bar a memory: its weight in one recall divided by the target's, the target in red.
 
-    Rows hold panel, index, weight and target (bool). Settings: order (panels), columns.
+    Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns. A live chart has one
+    panel and the datasets bars and target.
     """
     import altair as alt
 
+    if mode == "live":
+        return _bar_panel(rows, mode).properties(width="container", height=240)
     panels = []
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
-        mine = [dict(r) | {"end": r["index"] + 0.9} for r in rows if r["panel"] == panel]
-        x = alt.X("index:Q", title=None, axis=None, scale=alt.Scale(domain=[0, len(mine)], nice=False))
-        base = alt.Chart(alt.InlineData(values=mine))
-        y = alt.Y("weight:Q", title=None, scale=alt.Scale(domain=[-1, 1.05], clamp=True))
-        tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
-        others = base.mark_bar(color=MEMORY_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip)
-        target = (
-            base.transform_filter("datum.target")
-            .mark_rule(color=TARGET_COLOUR, strokeWidth=3)
-            .encode(x=x, y=y, y2=alt.datum(0), tooltip=tooltip)
-        )
+        mine = [r for r in rows if r["panel"] == panel]
         ratio = next((r.get("ratio") for r in mine if r.get("ratio") is not None), None)
         title = panel if ratio is None else f"{panel}   ratio {ratio:.3g}: recall {'fails' if ratio > 1 else 'works'}"
-        panels.append(
-            alt.layer(others, target).properties(
-                width=290, height=110, title=alt.TitleParams(title, fontSize=12, anchor="start")
-            )
-        )
+        heading = alt.TitleParams(title, fontSize=12, anchor="start")
+        panels.append(_bar_panel(mine, mode).properties(width=290, height=110, title=heading))
     columns = int(view.get("columns", 2))
     lines = [alt.hconcat(*panels[i : i + columns]) for i in range(0, len(panels), columns)]
     return alt.vconcat(*lines)
 
 
-def glyphs(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
+def _bar_panel(rows: Sequence[Row], mode: Mode) -> Any:
+    """Return bars and, as a layer of its own so that it never vanishes, a mark of fixed width for the target."""
+    import altair as alt
+
+    x = alt.X("index:Q", title=None, axis=None, scale=alt.Scale(nice=False, zero=False))
+    y = alt.Y("weight:Q", title=None, scale=alt.Scale(domain=[-1, 1.05], clamp=True))
+    tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
+    others = alt.Chart(_data("bars", rows, mode)).mark_bar(color=MEMORY_COLOUR)
+    target = alt.Chart(_data("target", [r for r in rows if r["target"]], mode))
+    return alt.layer(
+        others.encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
+        target.mark_rule(color=TARGET_COLOUR, strokeWidth=4).encode(x=x, y=y, y2=alt.datum(0), tooltip=tooltip),
+    )
+
+
+def glyphs(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
     """Draw recalled pictures in a grid: one line a store, one column a number of memories.
 
     Rows hold store label, n_memories, column, row, ink (0 = paper, 1 = ink, clipped to [0, 1]).
@@ -241,7 +286,7 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = Tru
     )
 
 
-def capacities(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool = True) -> Any:
+def capacities(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
     """Draw capacity a store: measured with interval, exact, and as printed in the article, on one log axis."""
     import altair as alt
 
@@ -283,7 +328,7 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], interactive: bool =
     return alt.layer(span, points).properties(width=WIDTH, height=26 * len(order))
 
 
-_KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], bool], Any]] = {
+_KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Mode], Any]] = {
     "curves": curves,
     "bars": bars,
     "glyphs": glyphs,

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assocmem.report.export import script_bundle, specification, write_whole
+from assocmem.core.results import write_whole
+from assocmem.report.export import script_bundle, specification
 
 if TYPE_CHECKING:
     from assocmem.core.results import Results

@@ -1,0 +1,86 @@
+"""Data of "where this sits in a language model": one attention head and one feed-forward layer, every number.
+
+Both are worked by the library's own stores. The embedding is made by hand so that each of its six numbers can be
+named; a trained model's numbers cannot, but what happens to them is the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assocmem.core.register import make_store
+from assocmem.core.types import Pairs
+from assocmem.page.offer import rounded
+from assocmem.ruler import recall_weights
+
+FEATURES = ("is a thing", "is a colour", "asks for a colour", "content 1", "content 2", "content 3")
+TOKENS = ("the", "red", "hat", "and", "its", "colour", "is")
+EMBEDDING = np.array(
+    [
+        [0.0, 0.0, 0.0, 0.1, 0.0, 0.1],
+        [0.0, 1.0, 0.0, 0.9, 0.1, 0.2],
+        [1.0, 0.0, 0.0, 0.2, 0.8, 0.1],
+        [0.0, 0.0, 0.0, 0.0, 0.1, 0.1],
+        [0.3, 0.0, 0.2, 0.1, 0.2, 0.0],
+        [0.3, 0.2, 0.5, 0.1, 0.1, 0.6],
+        [0.0, 0.0, 1.0, 0.0, 0.1, 0.0],
+    ]
+)
+# d_k = 2: a key says "thing" and "colour"; a query says which of the two it looks for.
+W_K = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
+W_Q = np.array([[0.2, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
+W_V = np.array([[0.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
+BETA = 6.0
+
+MLP_KEYS = np.array([[0.7, 0.7, 0.0, 0.1], [0.0, 0.1, 0.9, 0.4], [-0.5, 0.5, 0.5, 0.5], [0.8, -0.6, 0.0, 0.0]])
+MLP_VALUES = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
+MLP_INPUT = np.array([[0.1, 0.2, 0.9, 0.4]])
+
+
+def head() -> dict[str, Any]:
+    """Return one head on one sentence: keys, values, query, likenesses, weights and what comes back, for each token."""
+    store = make_store("softmax", beta=BETA)
+    keys, values = EMBEDDING @ W_K.T, EMBEDDING @ W_V.T
+    queries = EMBEDDING @ W_Q.T
+    tokens = []
+    for i in range(len(TOKENS)):
+        seen = Pairs(keys[: i + 1], values[: i + 1])
+        state = store.write(store.empty(2, 3), seen.keys, seen.values)
+        query = queries[i : i + 1]
+        tokens.append(
+            {
+                "query": rounded(query),
+                "likeness": rounded(seen.keys @ query[0]),
+                "weights": rounded(recall_weights(store, seen, query)[0], 3),
+                "recalled": rounded(store.recall(state, query)[0], 3),
+            }
+        )
+    return {
+        "tokens": list(TOKENS),
+        "features": list(FEATURES),
+        "embedding": [rounded(row) for row in EMBEDDING],
+        "keys": [rounded(row) for row in keys],
+        "values": [rounded(row) for row in values],
+        "w_k": [rounded(row) for row in W_K],
+        "w_q": [rounded(row) for row in W_Q],
+        "w_v": [rounded(row) for row in W_V],
+        "beta": BETA,
+        "at": tokens,
+    }
+
+
+def mlp() -> dict[str, Any]:
+    """Return one feed-forward layer as a memory: rows of its first matrix are keys, columns of the second values."""
+    store = make_store("relu")
+    pairs = Pairs(MLP_KEYS, MLP_VALUES)
+    state = store.write(store.empty(4, 3), pairs.keys, pairs.values)
+    return {
+        "input": rounded(MLP_INPUT),
+        "keys": [rounded(row) for row in MLP_KEYS],
+        "values": [rounded(row) for row in MLP_VALUES],
+        "likeness": rounded(MLP_KEYS @ MLP_INPUT[0], 4),
+        "weights": rounded(recall_weights(store, pairs, MLP_INPUT)[0], 4),
+        "recalled": rounded(store.recall(state, MLP_INPUT)[0], 4),
+    }
