@@ -12,6 +12,9 @@ from assocmem.core.register import register
 from assocmem.core.store import Store
 from assocmem.core.types import Similarity, Source, State, Traits
 
+CHUNK = 64
+"""Pairs that a scan takes together: within a chunk their similarities form one matrix."""
+
 
 @dataclass(frozen=True)
 class OuterProduct(Store):
@@ -57,28 +60,51 @@ class OuterProduct(Store):
         """Return W x for each query."""
         return queries @ transpose(state["W"])
 
+    def _scan(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        xp, count, parts = state.xp, int(keys.shape[-2]), []
+        for start in range(0, count, CHUNK):
+            at = slice(start, min(start + CHUNK, count))
+            k, v, q = keys[..., at, :], values[..., at, :], queries[..., at, :]
+            seen = xp.tril(q @ transpose(k), k=0 if read == "after" else -1)
+            parts.append(q @ transpose(state["W"]) + seen @ v)
+            state = self._write(state, k, v, {})
+        return state, xp.concat(parts, axis=-2)
+
     def similarity(self, d_k: int, n: int) -> Similarity:
         """Return σ(s) = s."""
         return Similarity(Linear())
 
     def merge(self, *states: State) -> State:
-        """Return the store that holds the pairs of all `states`: their matrices add.
+        """Return the state that holds the pairs of all `states`: their matrices add, in the wider of their dtypes.
 
-        Raises InputError where sizes, batches or array libraries differ.
+        States that hold nothing add nothing. Raises InputError where sizes, batches or array libraries differ.
         """
         if not states:
             raise InputError("`states` of OuterProduct.merge must hold at least one state; got none.")
-        first = states[0]
-        for state in states[1:]:
+        filled = [state for state in states if state.n] or list(states[:1])
+        first = filled[0]
+        for state in states:
             if (state.d_k, state.d_v, state.batch) != (first.d_k, first.d_v, first.batch):
                 raise InputError(
                     "`states` of OuterProduct.merge must have one d_k, d_v and batch; got "
                     f"{(first.d_k, first.d_v, first.batch)} and {(state.d_k, state.d_v, state.batch)}."
                 )
-        total = states[0]["W"]
-        for state in states[1:]:
-            total = total + state["W"]
-        return first.having({"W": total}, n=sum(s.n for s in states))
+        xp = first.xp
+        for state in filled[1:]:
+            if state.xp is not xp:
+                raise InputError(
+                    "`states` of OuterProduct.merge must come from one array library; got "
+                    f"{first['W'].__class__.__module__} and {state['W'].__class__.__module__}."
+                )
+            first = self._recast(
+                first, xp.result_type(first.dtype, state.dtype), xp.result_type(first.io_dtype, state.io_dtype)
+            )
+        total = first["W"]
+        for state in filled[1:]:
+            total = total + xp.astype(state["W"], first.dtype)
+        return first.having({"W": total}, n=sum(s.n for s in filled))
 
     def forget(self, state: State, keys: Array, values: Array) -> State:
         """Return the state without pairs that were written: their outer products are subtracted.

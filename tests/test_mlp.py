@@ -1,0 +1,341 @@
+"""MLP stores: every activation against its formula, gates, masks, blocks, scans and the numbers of the article."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from assocmem.core import blockwise
+from assocmem.core.activation import GELU, Custom, Linear, ReLU, SwiGLU, Swish
+from assocmem.core.arrays import to_numpy
+from assocmem.core.errors import InputError, RecallOverflowError
+from assocmem.core.growing import merge
+from assocmem.core.register import key_of, make_store, stores
+from assocmem.stores.mlp import MLP, GatedMLP
+
+LIBRARIES = ["numpy", "torch", "array_api_strict"]
+
+
+def library_of(name):
+    return {"numpy": np, "array_api_strict": strict}.get(name) or pytest.importorskip("torch")
+
+
+def drawn(seed, n, d_k, d_v=3, batch=(), scale=1.0):
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(*batch, n, d_k))
+    return scale * keys / np.linalg.norm(keys, axis=-1, keepdims=True), rng.normal(size=(*batch, n, d_v))
+
+
+def written(store, keys, values, cuts=(), **extras):
+    state = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
+    for start, stop in zip((0, *cuts), (*cuts, int(keys.shape[-2])), strict=True):
+        at = (..., slice(start, stop), slice(None))
+        state = store.write(state, keys[at], values[at], **{name: extra[at] for name, extra in extras.items()})
+    return state
+
+
+def logistic(s):
+    return 1 / (1 + np.exp(-s))
+
+
+def normal_cdf(s):
+    return np.vectorize(lambda t: 0.5 * (1 + math.erf(t / math.sqrt(2))))(s)
+
+
+FORMULAS = {
+    "linear": (MLP(Linear()), lambda s: s),
+    "relu": (make_store("relu"), lambda s: np.where(s > 0, s, 0)),
+    "relu with bias": (make_store("relu", bias=-0.2), lambda s: np.clip(s - 0.2, 0, None)),
+    "squared-relu": (make_store("squared-relu"), lambda s: np.clip(s, 0, None) ** 2),
+    "cubed-relu": (make_store("cubed-relu"), lambda s: np.clip(s, 0, None) ** 3),
+    "relu-power": (make_store("relu-power", power=2.5, bias=0.1), lambda s: np.clip(s + 0.1, 0, None) ** 2.5),
+    "gelu": (make_store("gelu"), lambda s: s * normal_cdf(s)),
+    "gelu tanh": (
+        make_store("gelu", tanh=True),
+        lambda s: 0.5 * s * (1 + np.tanh(math.sqrt(2 / math.pi) * (s + 0.044715 * s**3))),
+    ),
+    "swiglu": (make_store("swiglu"), lambda s: s * s * logistic(s)),
+    "callable": (MLP(abs), np.abs),
+    "custom": (MLP(Custom(lambda s: s * s - 1, "square less one")), lambda s: s**2 - 1),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("case", FORMULAS)
+def test_recall_is_the_values_times_the_activation_of_the_similarities(case, library):
+    xp, (store, formula) = library_of(library), FORMULAS[case]
+    keys, values = drawn(1, 17, 5, batch=(2,), scale=3.0)
+    queries = np.random.default_rng(2).normal(size=(2, 4, 5))
+    state = written(store, xp.asarray(keys), xp.asarray(values), cuts=(6,))
+    weights = formula(queries @ np.swapaxes(keys, -1, -2))
+    np.testing.assert_allclose(to_numpy(store.recall(state, xp.asarray(queries))), weights @ values, atol=1e-12)
+    np.testing.assert_allclose(to_numpy(store.weights(state, xp.asarray(queries))), weights, atol=1e-12)
+    sigma = store.similarity(5, 17)
+    np.testing.assert_allclose(to_numpy(sigma.sigma(xp.asarray(queries))), formula(queries), atol=1e-12)
+    assert not sigma.normalised
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("activation", [Swish(), ReLU(), GELU(), Linear()])
+def test_a_gate_of_its_own_multiplies_two_projections(activation, library):
+    xp, store = library_of(library), GatedMLP(activation)
+    keys, values = drawn(3, 17, 5, batch=(2,), scale=2.0)
+    gates, _ = drawn(4, 17, 5, batch=(2,), scale=2.0)
+    queries = np.random.default_rng(5).normal(size=(2, 4, 5))
+    state = written(store, *(xp.asarray(a) for a in (keys, values)), cuts=(6,), gate=xp.asarray(gates))
+    into, opened = queries @ np.swapaxes(keys, -1, -2), queries @ np.swapaxes(gates, -1, -2)
+    formula = {
+        "Swish": lambda s: s * logistic(s),
+        "ReLU": lambda s: np.clip(s, 0, None),
+        "GELU": lambda s: s * normal_cdf(s),
+        "Linear": lambda s: s,
+    }[type(activation).__name__]
+    expected = (formula(opened) * into) @ values
+    np.testing.assert_allclose(to_numpy(store.recall(state, xp.asarray(queries))), expected, atol=1e-12)
+    assert state.size == 2 * 17 * (5 + 5 + 3)
+
+
+def test_squared_relu_is_a_glu_with_a_shared_gate_to_rounding():
+    keys, values = drawn(6, 40, 8)
+    queries = np.random.default_rng(7).normal(size=(9, 8))
+    squared = make_store("squared-relu")
+    plain = squared.recall(written(squared, keys, values), queries)
+    gated = GatedMLP(ReLU())
+    np.testing.assert_allclose(gated.recall(written(gated, keys, values, gate=keys), queries), plain, rtol=4e-15)
+    other = np.roll(keys, 1, axis=0)
+    assert not np.allclose(gated.recall(written(gated, keys, values, gate=other), queries), plain, atol=1e-3)
+
+
+def test_swiglu_with_a_gate_of_its_own_equal_to_the_keys_is_the_shared_one():
+    keys, values = drawn(8, 40, 8, scale=4.0)
+    queries = np.random.default_rng(9).normal(size=(9, 8))
+    shared, own = make_store("swiglu"), make_store("swiglu", gate="own")
+    assert (shared, own) == (MLP(SwiGLU()), GatedMLP(Swish()))
+    expected = shared.recall(written(shared, keys, values), queries)
+    np.testing.assert_allclose(own.recall(written(own, keys, values, gate=keys), queries), expected, atol=1e-11)
+    assert own.similarity(8, 40) is None
+
+
+def test_relu_halves_the_squared_interference_of_keys_and_their_negatives():
+    keys, _ = drawn(10, 25, 6)
+    both = np.concatenate([keys, -keys])
+    queries, _ = drawn(11, 5, 6)
+    relu, linear = make_store("relu"), MLP(Linear())
+    ones = np.ones((50, 1))
+    halved = relu.weights(written(relu, both, ones), queries)
+    whole = linear.weights(written(linear, both, ones), queries)
+    np.testing.assert_allclose((halved**2).sum(1), (whole**2).sum(1) / 2, rtol=1e-13)
+
+
+def test_a_high_power_picks_the_nearest_key_and_a_threshold_sets_the_share_of_active_units():
+    keys, values = drawn(12, 8, 4)
+    store = make_store("relu-power", power=3000.0)
+    np.testing.assert_allclose(store.recall(written(store, keys, values), keys), values, atol=1e-9)
+    d, n = 64, 40_000
+    rng = np.random.default_rng(13)
+    keys = rng.normal(size=(n, d)) / math.sqrt(d)
+    query = np.zeros((1, d))
+    query[0, 0] = 1.0
+    sparse = make_store("relu", bias=-2.33 / math.sqrt(d))
+    share = (sparse.weights(written(sparse, keys, np.ones((n, 1))), query) > 0).mean()
+    # Phi(-2.33) = 0.99 %; the share of 40,000 units has standard error 0.05 %.
+    assert abs(share - 0.0099) < 0.002
+
+
+def test_the_articles_capacities_follow_from_the_activations():
+    d = 64
+    nodes, steps = np.polynomial.legendre.leggauss(400)
+    density = (1 - nodes**2) ** ((d - 3) / 2)
+    density /= (steps * density).sum()
+    exact = {"relu": 128, "squared-relu": 2816, "cubed-relu": 38_297.6, "swiglu": 2956.5}
+    for key, others in exact.items():
+        sigma = make_store(key).similarity(d, 100).sigma
+        ratio = sigma(np.ones(1))[0] ** 2 / (steps * density * sigma(nodes) ** 2).sum()
+        assert math.isclose(ratio, others, rel_tol=2e-4), (key, ratio)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_blocks_masks_and_weights_agree_with_the_whole_matrix(own, monkeypatch):
+    for name, value in (("TILE_NUMBERS", 64), ("MAX_ROWS", 6), ("MIN_COLUMNS", 5)):
+        monkeypatch.setattr(blockwise, name, value)
+    store = GatedMLP() if own else make_store("squared-relu")
+    keys, values = drawn(14, 53, 4, batch=(2,))
+    gates, _ = drawn(15, 53, 4, batch=(2,))
+    queries = np.random.default_rng(16).normal(size=(2, 13, 4))
+    mask = np.random.default_rng(17).random(size=(2, 13, 53)) < 0.4
+    mask[1, 3] = False
+    state = written(store, keys, values, **({"gate": gates} if own else {}))
+    s, g = (queries @ np.swapaxes(a, -1, -2) for a in (keys, gates))
+    weights = g * logistic(g) * s if own else np.clip(s, 0, None) ** 2
+    np.testing.assert_allclose(store.recall(state, queries), weights @ values, atol=1e-12)
+    hidden = np.where(mask, weights, 0)
+    np.testing.assert_allclose(store.recall(state, queries, mask=mask), hidden @ values, atol=1e-12)
+    np.testing.assert_allclose(store.weights(state, queries, mask=mask), hidden, atol=1e-12)
+    assert not store.recall(state, queries, mask=mask)[1, 3].any()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("read", ["after", "before"])
+@pytest.mark.parametrize("own", [False, True])
+def test_the_scan_in_blocks_equals_the_loop(own, read, library, monkeypatch):
+    for name, value in (("TILE_NUMBERS", 64), ("MAX_ROWS", 6), ("MIN_COLUMNS", 5)):
+        monkeypatch.setattr(blockwise, name, value)
+    xp = library_of(library)
+    store = GatedMLP() if own else make_store("relu")
+    keys, values = (xp.asarray(a) for a in drawn(18, 23, 3, batch=(2,)))
+    gates, queries = (xp.asarray(drawn(seed, 23, 3, batch=(2,))[0]) for seed in (19, 20))
+    extras = {"gate": gates} if own else {}
+    start = written(store, keys, values, **extras)
+    state, out = store.scan(start, keys, values, queries, read=read, **extras)
+    slow, expected = store._loop(start, keys, values, queries, read, extras)
+    assert state.n == slow.n == 46
+    np.testing.assert_allclose(to_numpy(out), to_numpy(expected), atol=1e-13)
+
+
+def test_memory_does_not_grow_with_pairs_times_queries():
+    n, m, d = 20_000, 2_000, 8
+    keys, values = (a.astype(np.float32) for a in drawn(21, n, d, 4))
+    store = make_store("squared-relu")
+    state = written(store, keys, values)
+    tracemalloc.start()
+    store.recall(state, keys[:m])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6 < 4 * n * m
+
+
+@pytest.mark.parametrize("cuts", [(at,) for at in (1, 15, 16, 17, 39)] + [tuple(range(1, 40))])
+def test_every_split_gives_the_same_state_and_branches_do_not_meet(cuts):
+    store = make_store("swiglu", gate="own")
+    keys, values = drawn(22, 40, 3)
+    gates, _ = drawn(23, 40, 3)
+    whole = written(store, keys, values, gate=gates)
+    state = written(store, keys, values, cuts, gate=gates)
+    for name in ("keys", "gates", "values"):
+        np.testing.assert_array_equal(state[name], whole[name])
+    left = store.write(state, keys[:1], values[:1], gate=gates[:1])
+    right = store.write(state, keys[:2], -values[:2], gate=gates[:2])
+    np.testing.assert_array_equal(left["values"], np.concatenate([values, values[:1]]))
+    np.testing.assert_array_equal(right["values"], np.concatenate([values, -values[:2]]))
+
+
+def test_a_second_value_adds_and_order_does_not_matter():
+    store = make_store("cubed-relu")
+    keys, values = drawn(24, 6, 4)
+    twice = written(store, np.concatenate([keys, keys[:1]]), np.concatenate([values, values[1:2]]))
+    once = written(store, keys[::-1], values[::-1])
+    np.testing.assert_allclose(store.recall(twice, keys[:1]), store.recall(once, keys[:1]) + values[1:2], atol=1e-13)
+
+
+def test_shards_add():
+    store = make_store("gelu")
+    keys, values = drawn(25, 30, 4)
+    parts = [written(store, keys[at], values[at]) for at in (slice(0, 11), slice(11, 30))]
+    recalls = [store.recall_with_mass(part, keys) for part in parts]
+    assert recalls[0].log_mass is None
+    whole = store.recall(written(store, keys, values), keys)
+    np.testing.assert_allclose(merge(recalls).output, whole, atol=1e-13)
+
+
+@pytest.mark.parametrize(("key", "pre_activation", "fits"), [("squared-relu", 256, 255), ("cubed-relu", 41, 40)])
+def test_half_precision_is_computed_in_single_and_never_silently_infinite(key, pre_activation, fits):
+    store = make_store(key)
+    state = written(store, np.ones((1, 1), np.float16), np.ones((1, 1), np.float16))
+    assert state["keys"].dtype == np.float32
+    power = 2 if key == "squared-relu" else 3
+    inside = store.recall(state, np.full((1, 1), fits, np.float16))
+    assert inside.dtype == np.float16
+    assert float(inside[0, 0]) == float(np.float16(float(fits) ** power))
+    with pytest.raises(RecallOverflowError, match="left the range of float16"):
+        store.recall(state, np.full((1, 1), pre_activation, np.float16))
+    small = written(store, np.ones((1, 1), np.float16), np.full((1, 1), 1e-3, np.float16))
+    out = float(store.recall(small, np.full((1, 1), pre_activation, np.float16))[0, 0])
+    assert math.isclose(out, 1e-3 * float(pre_activation) ** power, rel_tol=2e-3)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_overflow_in_single_precision_is_an_error_of_recall_and_of_weights(library):
+    xp = library_of(library)
+    store = make_store("cubed-relu")
+    keys = xp.asarray(np.full((2, 2), 1e10, np.float32))
+    state = written(store, keys, xp.asarray(np.array([[1.0], [-1.0]], np.float32)))
+    query = xp.asarray(np.full((1, 2), 1e10, np.float32))
+    with pytest.raises(RecallOverflowError, match="float32"):
+        store.recall(state, query)
+    with pytest.raises(RecallOverflowError, match="the weights of MLP left the range of float32"):
+        store.weights(state, query)
+    hidden = xp.asarray(np.zeros((1, 2), dtype=bool))
+    assert float(store.recall(state, query, mask=hidden)[0, 0]) == 0
+
+
+def test_logistic_activations_do_not_overflow_at_either_end():
+    keys = np.array([[1e4], [-1e4]])
+    store = make_store("swiglu")
+    out = store.weights(written(store, keys, np.ones((2, 1))), np.ones((1, 1)))
+    np.testing.assert_array_equal(out, [[1e8, 0.0]])
+
+
+@pytest.mark.parametrize("case", ["squared-relu", "gelu", "swiglu", "own"])
+def test_gradients_flow_to_keys_values_gates_and_queries(case):
+    torch = pytest.importorskip("torch")
+    store = GatedMLP() if case == "own" else make_store(case)
+    arrays = [*drawn(26, 5, 3, 2), drawn(27, 5, 3)[0], drawn(28, 2, 3)[0]]
+    tensors = [torch.tensor(a, requires_grad=True) for a in arrays]
+
+    def recall(keys, values, gates, queries):
+        extras = {"gate": gates} if case == "own" else {}
+        return store.recall(written(store, keys, values, cuts=(2,), **extras), queries)
+
+    tensors = tensors if case == "own" else [*tensors[:2], tensors[2].detach(), tensors[3]]
+    assert torch.autograd.gradcheck(recall, tensors)
+
+
+def test_gates_are_asked_for_checked_and_refused_where_they_have_no_use():
+    own, plain = make_store("swiglu", gate="own"), make_store("swiglu")
+    keys, values = drawn(29, 4, 3)
+    with pytest.raises(InputError, match=r"GatedMLP\.write needs `gate`"):
+        own.write(own.empty(3, 3), keys, values)
+    with pytest.raises(InputError, match=r"`gate` of GatedMLP.write must have shape \(n, d_k\)"):
+        own.write(own.empty(3, 3), keys, values, gate=np.ones((4, 2)))
+    with pytest.raises(InputError, match=r"MLP\.write has no use for `gate`"):
+        plain.write(plain.empty(3, 3), keys, values, gate=keys)
+    with pytest.raises(InputError, match="`gate` of swiglu must be 'shared' or 'own'"):
+        make_store("swiglu", gate="half")
+
+
+def test_what_is_no_activation_is_refused():
+    with pytest.raises(InputError, match="`activation` of MLP must be an Activation or a function"):
+        MLP("relu")
+    with pytest.raises(InputError, match="`power` of ReLU must be a finite number > 0"):
+        make_store("relu-power", power=0.0)
+    store = MLP(lambda s: s.sum())
+    with pytest.raises(InputError, match="must return an array of its input's shape"):
+        store.recall(written(store, *drawn(30, 4, 3)), np.ones((1, 3)))
+
+
+def test_keys_sources_and_equations_belong_to_the_activation():
+    keys = ("relu", "squared-relu", "cubed-relu", "relu-power", "swiglu", "gelu")
+    assert set(keys) <= set(stores())
+    for key in keys:
+        assert key_of(make_store(key)) == key
+    arxiv = {key: make_store(key).source.arxiv for key in keys}
+    assert arxiv["squared-relu"] == "2109.08668"
+    assert arxiv["swiglu"] == make_store("swiglu", gate="own").source.arxiv == "2002.05202"
+    assert arxiv["gelu"] == "1606.08415"
+    assert arxiv["relu"] == arxiv["cubed-relu"] == "2012.14913"
+    assert make_store("relu", bias=-0.25).equation == "f(x) = V^T σ(K x), σ(s) = max(0, s - 0.25)"
+    assert MLP(np.tanh).activation.formula == "tanh(s)"
+    assert MLP(lambda s: s).activation.name == "lambda"
+
+
+@pytest.mark.parametrize("d", [0, 1])
+def test_narrow_keys_empty_stores_and_single_pairs(d):
+    store = make_store("squared-relu")
+    assert store.recall(store.empty(d, 2, batch=(3,)), np.ones((4, d))).shape == (3, 4, 2)
+    state = written(store, np.ones((1, d)), np.full((1, 2), 5.0))
+    np.testing.assert_array_equal(store.recall(state, np.ones((1, d))), [[5.0 * d] * 2])
+    assert store.recall(state, np.ones((0, d))).shape == (0, 2)

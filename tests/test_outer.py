@@ -1,0 +1,130 @@
+"""The outer product store: exactness, sums, unlearning, and the gradient step that it is."""
+
+from __future__ import annotations
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from assocmem.core.errors import InputError
+from assocmem.core.register import key_of, make_store
+from assocmem.stores.outer import CHUNK, OuterProduct
+
+STORE = OuterProduct()
+
+
+def drawn(seed, n, d_k, d_v, batch=()):
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(*batch, n, d_k))
+    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), rng.normal(size=(*batch, n, d_v))
+
+
+def written(keys, values, store=STORE):
+    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
+    return store.write(empty, keys, values)
+
+
+def test_orthonormal_keys_are_recalled_exactly_and_others_with_every_interference_term():
+    q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))
+    _, values = drawn(1, 8, 8, 3)
+    np.testing.assert_allclose(STORE.recall(written(q, values), q), values, atol=1e-14)
+    keys, values = drawn(2, 30, 8, 3)
+    expected = np.stack([sum((x @ k) * v for k, v in zip(keys, values, strict=True)) for x in keys])
+    np.testing.assert_allclose(STORE.recall(written(keys, values), keys), expected, atol=1e-13)
+
+
+def test_the_mean_square_ratio_of_unit_keys_is_m_minus_1_over_d():
+    d, n, trials = 16, 49, 300
+    squares = []
+    for trial in range(trials):
+        keys, _ = drawn(100 + trial, n, d, 1)
+        weights = STORE.recall(written(keys, np.eye(n)), keys[:1])[0]
+        squares.append((weights[1:] ** 2).sum() / weights[0] ** 2)
+    # 48 / 16 = 3; one trial has standard deviation 0.56, so three standard errors are 0.10.
+    assert abs(np.mean(squares) - 3.0) < 0.10
+
+
+def test_order_does_not_matter_and_a_second_value_adds():
+    keys, values = drawn(3, 12, 5, 4)
+    back = written(keys[::-1], values[::-1])
+    np.testing.assert_allclose(back["W"], written(keys, values)["W"], atol=1e-14)
+    key = keys[:1]
+    state = STORE.write(written(key, values[:1]), key, values[1:2])
+    np.testing.assert_allclose(STORE.recall(state, key), values[:1] + values[1:2], atol=1e-14)
+
+
+def test_one_gradient_step_from_zero_writes_the_same_matrix():
+    torch = pytest.importorskip("torch")
+    keys, values = (torch.tensor(a) for a in drawn(4, 6, 5, 3))
+    weight = torch.zeros(3, 5, dtype=torch.float64, requires_grad=True)
+    (0.5 * ((keys @ weight.T - values) ** 2).sum()).backward()
+    np.testing.assert_allclose(written(keys, values)["W"].numpy(), -weight.grad.numpy(), atol=1e-14)
+
+
+def test_merge_is_the_sum_and_forget_undoes_a_write():
+    keys, values = drawn(5, 20, 6, 4, batch=(2,))
+    whole = written(keys, values)
+    left, right = written(keys[:, :7], values[:, :7]), written(keys[:, 7:], values[:, 7:])
+    joined = STORE.merge(left, STORE.empty(6, 4, batch=(2,)), right)
+    assert joined.n == 20
+    np.testing.assert_allclose(joined["W"], whole["W"], atol=1e-14)
+    fewer = STORE.forget(whole, keys[:, 7:], values[:, 7:])
+    assert fewer.n == 7
+    np.testing.assert_allclose(fewer["W"], left["W"], atol=1e-14)
+
+
+def test_merge_takes_the_wider_dtype_and_refuses_what_cannot_add():
+    keys, values = drawn(6, 4, 3, 2)
+    narrow = written(keys.astype(np.float32), values.astype(np.float32))
+    joined = STORE.merge(narrow, written(keys, values))
+    assert joined["W"].dtype == joined.dtype == joined.io_dtype == np.float64
+    with pytest.raises(InputError, match="at least one state"):
+        STORE.merge()
+    with pytest.raises(InputError, match="one d_k, d_v and batch"):
+        STORE.merge(narrow, STORE.empty(3, 3))
+    with pytest.raises(InputError, match="one array library"):
+        STORE.merge(narrow, written(strict.asarray(keys), strict.asarray(values)))
+    with pytest.raises(InputError, match="at most the 4 stored pairs; got 5"):
+        STORE.forget(narrow, np.ones((5, 3)), np.ones((5, 2)))
+
+
+@pytest.mark.parametrize("read", ["after", "before"])
+@pytest.mark.parametrize("n", [1, CHUNK - 1, CHUNK, 2 * CHUNK + 3])
+def test_the_chunked_scan_equals_the_loop(read, n):
+    keys, values = drawn(7, n, 4, 3, batch=(2,))
+    queries, _ = drawn(8, n, 4, 3, batch=(2,))
+    start = written(keys[:, :1], values[:, :1])
+    state, out = STORE.scan(start, keys, values, queries, read=read)
+    slow, expected = STORE._loop(start, keys, values, queries, read, {})
+    assert state.n == slow.n == n + 1
+    np.testing.assert_allclose(out, expected, atol=1e-12)
+    np.testing.assert_allclose(state["W"], slow["W"], atol=1e-12)
+    other = "before" if read == "after" else "after"
+    assert not np.allclose(STORE.scan(start, keys, values, queries, read=other)[1], expected)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+def test_every_library_gives_the_same_state_recall_and_scan(library):
+    xp = {"numpy": np, "array_api_strict": strict}.get(library) or pytest.importorskip("torch")
+    keys, values = drawn(9, 9, 4, 3)
+    state = written(xp.asarray(keys), xp.asarray(values))
+    np.testing.assert_allclose(np.asarray(state["W"]), values.T @ keys, atol=1e-14)
+    recalled = STORE.recall(state, xp.asarray(keys))
+    np.testing.assert_allclose(np.asarray(recalled), keys @ keys.T @ values, atol=1e-13)
+    _, scanned = STORE.scan(STORE.empty(4, 3), *(xp.asarray(a) for a in (keys, values, keys)))
+    np.testing.assert_allclose(np.asarray(scanned), np.tril(keys @ keys.T) @ values, atol=1e-13)
+
+
+def test_narrow_integers_and_half_precision_accumulate_in_wide_numbers():
+    ones = np.ones((300, 4), dtype=np.int8)
+    assert written(ones, ones)["W"].tolist() == [[300.0] * 4] * 4
+    halves = np.ones((70_000, 2), dtype=np.float16)
+    state = written(halves, halves)
+    assert state["W"].dtype == np.float32
+    assert state["W"].tolist() == [[70_000.0] * 2] * 2
+
+
+def test_its_key_and_class_are_the_same_store():
+    assert make_store("outer-product") == STORE
+    assert key_of(STORE) == "outer-product"
+    assert STORE.similarity(3, 5).sigma(np.array([0.3])).tolist() == [0.3]

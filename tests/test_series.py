@@ -1,0 +1,199 @@
+"""The truncated exponential: its formula, its two readings, its limits and the numbers of the article."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from assocmem.core.arrays import to_numpy
+from assocmem.core.errors import InputError, RecallOverflowError
+from assocmem.core.register import key_of, make_store
+from assocmem.stores import series
+from assocmem.stores.series import TruncatedExp, TruncatedExpFeatures
+
+LIBRARIES = ["numpy", "torch", "array_api_strict"]
+
+
+def library_of(name):
+    return {"numpy": np, "array_api_strict": strict}.get(name) or pytest.importorskip("torch")
+
+
+def drawn(seed, n, d_k, d_v=3, batch=()):
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(*batch, n, d_k))
+    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), rng.normal(size=(*batch, n, d_v))
+
+
+def written(store, keys, values, cuts=()):
+    state = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
+    for start, stop in zip((0, *cuts), (*cuts, int(keys.shape[-2])), strict=True):
+        state = store.write(state, keys[..., start:stop, :], values[..., start:stop, :])
+    return state
+
+
+def truncated(s, terms, beta):
+    return sum((beta * s) ** p / math.factorial(p) for p in range(terms))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("beta", [None, 0.0, 1.3])
+@pytest.mark.parametrize("terms", [1, 2, 3, 4, 5])
+def test_pairs_and_features_both_recall_the_truncated_exponential(terms, beta, library):
+    xp = library_of(library)
+    keys, values = drawn(1, 17, 4, batch=(2,))
+    queries = np.random.default_rng(2).normal(size=(2, 5, 4))
+    expected = truncated(queries @ np.swapaxes(keys, -1, -2), terms, 2.0 if beta is None else beta) @ values
+    for read in ("pairs", "features"):
+        store = make_store("exp-series", terms=terms, beta=beta, read=read)
+        state = written(store, xp.asarray(keys), xp.asarray(values), cuts=(3, 11))
+        out = to_numpy(store.recall(state, xp.asarray(queries)))
+        np.testing.assert_allclose(out, expected, atol=2e-12, err_msg=read)
+
+
+def test_the_state_of_the_features_is_one_number_per_monomial_and_does_not_grow():
+    d, terms = 3, 4
+    monomials = sum(1 for p in range(terms) for _ in itertools.combinations_with_replacement(range(d), p))
+    store = TruncatedExpFeatures(terms)
+    keys, values = drawn(3, 50, d, 2)
+    for n in (1, 10, 50):
+        assert written(store, keys[:n], values[:n])["W"].shape == (2, monomials)
+    assert written(TruncatedExp(terms), keys, values).size == 50 * 5
+
+
+@pytest.mark.parametrize("read", ["pairs", "features"])
+def test_every_split_and_order_gives_the_same_recall(read):
+    store = make_store("exp-series", terms=3, read=read)
+    keys, values = drawn(4, 20, 3)
+    whole = store.recall(written(store, keys, values), keys)
+    for cuts in [(at,) for at in range(1, 20)] + [tuple(range(1, 20))]:
+        np.testing.assert_allclose(store.recall(written(store, keys, values, cuts), keys), whole, atol=1e-12)
+    back = store.recall(written(store, keys[::-1], values[::-1]), keys)
+    np.testing.assert_allclose(back, whole, atol=1e-12)
+    state = written(store, keys[:1], values[:1])
+    again = store.write(state, keys[:1], values[1:2])
+    own = truncated(1.0, 3, math.sqrt(3))
+    np.testing.assert_allclose(store.recall(again, keys[:1]), own * (values[:1] + values[1:2]), atol=1e-13)
+
+
+@pytest.mark.parametrize("read", ["pairs", "features"])
+@pytest.mark.parametrize("when", ["after", "before"])
+def test_the_scan_equals_the_prefix_sums(when, read):
+    store = make_store("exp-series", terms=3, beta=1.5, read=read)
+    keys, values = drawn(5, 9, 3)
+    queries, _ = drawn(6, 9, 3)
+    _, out = store.scan(store.empty(3, 3), keys, values, queries, read=when)
+    weights = np.tril(truncated(queries @ keys.T, 3, 1.5), 0 if when == "after" else -1)
+    np.testing.assert_allclose(out, weights @ values, atol=1e-12)
+
+
+def test_the_features_go_through_in_blocks(monkeypatch):
+    monkeypatch.setattr(series, "BLOCK_NUMBERS", 200)
+    keys, values = drawn(7, 41, 5, batch=(2,))
+    pairs, features = TruncatedExp(4), TruncatedExpFeatures(4)
+    expected = pairs.recall(written(pairs, keys, values), keys)
+    state = written(features, keys, values)
+    np.testing.assert_allclose(features.recall(state, keys), expected, atol=1e-11)
+    assert features.recall(state, keys[:, :0]).shape == (2, 0, 3)
+
+
+def test_an_even_number_of_terms_can_count_against_a_value_and_an_odd_one_cannot():
+    key, value = np.array([[1.0]]), np.array([[1.0]])
+    queries = np.linspace(-6, 6, 241)[:, None]
+    for terms in (1, 2, 3, 4, 5, 6, 7):
+        store = TruncatedExp(terms, beta=1.0)
+        lowest = store.recall(written(store, key, value), queries).min()
+        assert (lowest < -0.5) == (terms % 2 == 0), (terms, lowest)
+        assert terms % 2 == 0 or lowest > 0
+
+
+def test_many_terms_are_the_exponential_and_two_do_worse_than_a_linear_store():
+    keys, values = drawn(8, 30, 6)
+    store = TruncatedExp(40, beta=3.0)
+    np.testing.assert_allclose(
+        store.recall(written(store, keys, values), keys), np.exp(3 * keys @ keys.T) @ values, rtol=1e-11, atol=1e-11
+    )
+
+
+def test_the_articles_capacities_follow_from_the_series():
+    d = 64
+    nodes, steps = np.polynomial.legendre.leggauss(400)
+    density = (1 - nodes**2) ** ((d - 3) / 2)
+    density /= (steps * density).sum()
+    for terms, others in ((2, 40.5), (3, 451.0), (4, 3143.0)):
+        for read in ("pairs", "features"):
+            sigma = make_store("exp-series", terms=terms, read=read).similarity(d, 100).sigma
+            ratio = sigma(np.ones(1))[0] ** 2 / (steps * density * sigma(nodes) ** 2).sum()
+            assert math.isclose(ratio, others, rel_tol=2e-4), (terms, ratio)
+
+
+def test_masks_belong_to_the_pairs_alone():
+    keys, values = drawn(9, 8, 3)
+    mask = np.random.default_rng(10).random((8, 8)) < 0.5
+    pairs, features = TruncatedExp(3), TruncatedExpFeatures(3)
+    weights = np.where(mask, truncated(keys @ keys.T, 3, math.sqrt(3)), 0)
+    np.testing.assert_allclose(
+        pairs.recall(written(pairs, keys, values), keys, mask=mask), weights @ values, atol=1e-13
+    )
+    with pytest.raises(InputError, match="does not keep its pairs apart"):
+        features.recall(written(features, keys, values), keys, mask=mask)
+
+
+def test_too_many_features_are_refused_with_their_number():
+    with pytest.raises(InputError, match=r"needs 814,385 features at d_k=64, more than max_features=200,000"):
+        make_store("exp-series", terms=5, read="features").empty(64, 2)
+    with pytest.raises(InputError, match="needs 10 features at d_k=3, more than max_features=9"):
+        TruncatedExpFeatures(3, max_features=9).empty(3, 1)
+    assert TruncatedExpFeatures(3, max_features=10).empty(3, 1).size == 10
+
+
+@pytest.mark.parametrize("read", ["pairs", "features"])
+def test_half_precision_and_overflow(read):
+    store = make_store("exp-series", terms=4, beta=1.0, read=read)
+    keys = np.ones((1, 1), np.float16)
+    state = written(store, keys, keys)
+    assert next(iter(state.arrays.values())).dtype == np.float32
+    fits = store.recall(state, np.full((1, 1), 70, np.float16))
+    assert fits.dtype == np.float16
+    assert math.isclose(float(fits[0, 0]), truncated(70, 4, 1.0), rel_tol=1e-3)
+    with pytest.raises(RecallOverflowError, match="float16"):
+        store.recall(state, np.full((1, 1), 75, np.float16))
+
+
+@pytest.mark.parametrize("read", ["pairs", "features"])
+def test_gradients_flow(read):
+    torch = pytest.importorskip("torch")
+    store = make_store("exp-series", terms=4, read=read)
+    keys, values = drawn(11, 5, 3, 2)
+    queries, _ = drawn(12, 2, 3)
+    tensors = [torch.tensor(a, requires_grad=True) for a in (keys, values, queries)]
+    assert torch.autograd.gradcheck(lambda k, v, q: store.recall(written(store, k, v, cuts=(2,)), q), tensors)
+
+
+@pytest.mark.parametrize("read", ["pairs", "features"])
+def test_narrow_keys_and_empty_stores(read):
+    store = make_store("exp-series", terms=3, read=read)
+    assert not store.recall(store.empty(2, 3, batch=(2,)), np.ones((4, 2))).any()
+    state = written(store, np.ones((5, 0)), np.ones((5, 2)))
+    np.testing.assert_allclose(store.recall(state, np.ones((3, 0))), np.full((3, 2), 5.0))
+    state = written(store, np.zeros((5, 2)), np.ones((5, 2)))
+    np.testing.assert_allclose(store.recall(state, np.zeros((1, 2))), [[5.0, 5.0]])
+
+
+def test_settings_out_of_range_are_refused_in_words():
+    for terms in (0, 2.0, True, "3"):
+        with pytest.raises(InputError, match="`terms` of TruncatedExp must be a whole number >= 1"):
+            make_store("exp-series", terms=terms)
+    for beta in (-1.0, math.nan, math.inf, "2"):
+        with pytest.raises(InputError, match="`beta` of TruncatedExp must be a finite number >= 0"):
+            make_store("exp-series", beta=beta)
+    with pytest.raises(InputError, match="`read` of exp_series must be 'pairs' or 'features'"):
+        make_store("exp-series", read="both")
+    with pytest.raises(InputError, match="`max_features` of exp_series is for read='features'"):
+        make_store("exp-series", max_features=3)
+    with pytest.raises(InputError, match="`max_features` of TruncatedExpFeatures must be a whole number >= 1"):
+        make_store("exp-series", read="features", max_features=0)
+    assert key_of(TruncatedExp()) == "exp-series"

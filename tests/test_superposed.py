@@ -1,0 +1,204 @@
+"""The superposed MLP: its features, its two readouts, and more facts than hidden units."""
+
+from __future__ import annotations
+
+import math
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from assocmem.core.activation import Linear
+from assocmem.core.arrays import to_numpy
+from assocmem.core.errors import InputError
+from assocmem.core.register import key_of, make_store
+from assocmem.stores.mlp import GatedMLP
+from assocmem.stores.superposed import SuperposedMLP, WhitenedMLP, features
+
+LIBRARIES = ["numpy", "torch", "array_api_strict"]
+
+
+def library_of(name):
+    return {"numpy": np, "array_api_strict": strict}.get(name) or pytest.importorskip("torch")
+
+
+def drawn(seed, n, d_k, d_v=3, batch=()):
+    rng = np.random.default_rng(seed)
+    keys = rng.normal(size=(*batch, n, d_k))
+    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), rng.normal(size=(*batch, n, d_v))
+
+
+def written(store, keys, values, cuts=()):
+    state = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
+    for start, stop in zip((0, *cuts), (*cuts, int(keys.shape[-2])), strict=True):
+        state = store.write(state, keys[..., start:stop, :], values[..., start:stop, :])
+    return state
+
+
+def phi(state, x):
+    a, g = to_numpy(state["A"]), to_numpy(state["G"])
+    rows = [[(a[i] @ row) * (g[i] @ row) / math.sqrt(len(a)) for i in range(len(a))] for row in x]
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_both_readouts_have_their_formulas(library):
+    xp = library_of(library)
+    keys, values = drawn(1, 30, 4)
+    queries = np.random.default_rng(2).normal(size=(5, 4))
+    outer, whitened = SuperposedMLP(seed=3, width=7), WhitenedMLP(seed=3, width=7, ridge=0.02)
+    for store in (outer, whitened):
+        state = written(store, xp.asarray(keys), xp.asarray(values), cuts=(11,))
+        stored, asked = phi(state, keys), phi(state, queries)
+        readout = values.T @ stored
+        if store is whitened:
+            readout = (readout / 30) @ np.linalg.inv(stored.T @ stored / 30 + 0.02 * np.eye(7))
+        out = to_numpy(store.recall(state, xp.asarray(queries)))
+        np.testing.assert_allclose(out, asked @ readout.T, rtol=1e-11, atol=1e-11)
+
+
+def test_the_features_sketch_the_squared_similarity():
+    store = SuperposedMLP(seed=5, width=200_000)
+    x, _ = drawn(6, 4, 6)
+    rows = features(store.empty(6, 1), x)
+    # The mean over units of (a.x)^2 (g.x)^2 for a unit x: each has variance 9 - 1, so the standard error is 0.0063.
+    np.testing.assert_allclose(rows @ rows.T, (x @ x.T) ** 2, atol=0.03)
+    assert np.abs(rows @ rows.T - x @ x.T).max() > 0.2
+
+
+@pytest.mark.parametrize("n", [1, 10, 24])
+def test_independent_features_are_interpolated_exactly_without_a_ridge(n):
+    keys, values = drawn(7, n, 8)
+    store = WhitenedMLP(width=24, ridge=0.0)
+    state = written(store, keys, values, cuts=(n // 2,))
+    assert store.rank(state) == n
+    np.testing.assert_allclose(store.recall(state, keys), values, atol=1e-10)
+    raw = SuperposedMLP(width=24)
+    assert not np.allclose(raw.recall(written(raw, keys, values), keys), values, atol=0.05)
+
+
+@pytest.mark.parametrize(("width", "d"), [(7, 6), (40, 4), (21, 6), (60, 3)])
+def test_the_rank_of_the_features_is_bounded_by_units_and_by_monomials(width, d):
+    keys, values = drawn(8, 100, d)
+    store = WhitenedMLP(width=width)
+    assert store.rank(written(store, keys, values, cuts=(3, 50))) == min(width, d * (d + 1) // 2)
+
+
+def test_any_gated_mlp_is_the_whitened_memory_of_its_own_outputs():
+    store = WhitenedMLP(seed=9, width=12, ridge=0.0)
+    keys, _ = drawn(10, 50, 6)
+    readout = np.random.default_rng(11).normal(size=(3, 12))
+    values = features(store.empty(6, 3), keys) @ readout.T
+    state = written(store, keys, values, cuts=(20,))
+    assert store.rank(state) == 12
+    np.testing.assert_allclose(store.solution(state).T, readout, atol=1e-9)
+
+
+def test_it_is_a_gated_mlp_with_as_many_hidden_units_as_its_width():
+    keys, values = drawn(12, 40, 5)
+    queries, _ = drawn(13, 6, 5)
+    store, gated = SuperposedMLP(width=16), GatedMLP(Linear())
+    state = written(store, keys, values)
+    units = gated.write(gated.empty(5, 3), state["A"], state["B"].T / 4, gate=state["G"])
+    assert units.n == 16 < state.n
+    np.testing.assert_allclose(gated.recall(units, queries), store.recall(state, queries), atol=1e-12)
+
+
+def accuracy(store, keys):
+    recalls = store.recall(written(store, keys, keys), keys)
+    return (np.argmax(recalls @ keys.T, axis=1) == np.arange(len(keys))).mean()
+
+
+def accuracies(make, facts):
+    return np.array([accuracy(make(seed), drawn(100 + seed, facts, 32)[0]) for seed in range(9)])
+
+
+@pytest.mark.parametrize("facts", [64, 128])
+def test_whitening_finds_every_fact_with_fewer_units_than_facts_and_the_outer_product_does_not(facts):
+    units = 3 * facts // 4
+    whitened = accuracies(lambda seed: WhitenedMLP(seed, units), facts)
+    # Of 20 draws, 15 (64 facts) and 19 (128 facts) had every fact right; none at half the units, all at 7/8.
+    assert (whitened == 1).mean() > 0.5
+    assert whitened.mean() > 0.98
+    assert (accuracies(lambda seed: WhitenedMLP(seed, 7 * facts // 8), facts) == 1).all()
+    assert not (accuracies(lambda seed: WhitenedMLP(seed, facts // 2), facts) == 1).any()
+    raw = accuracies(lambda seed: SuperposedMLP(seed, units), facts)
+    assert raw.max() < 0.9
+    assert (accuracies(lambda seed: SuperposedMLP(seed, 4 * facts), facts) > raw).all()
+
+
+@pytest.mark.parametrize("readout", ["outer", "whitened"])
+def test_every_split_and_order_gives_the_same_recall_alone_and_in_a_batch(readout):
+    store = make_store("superposed-mlp", width=6, readout=readout)
+    keys, values = drawn(14, 40, 4, batch=(2,))
+    whole = store.recall(written(store, keys, values), keys)
+    for cuts in [(at,) for at in (1, 5, 15, 16, 17, 39)] + [tuple(range(1, 40))]:
+        np.testing.assert_allclose(store.recall(written(store, keys, values, cuts), keys), whole, atol=1e-11)
+    back = store.recall(written(store, keys[:, ::-1], values[:, ::-1]), keys)
+    np.testing.assert_allclose(back, whole, atol=1e-11)
+    for i in range(2):
+        alone = written(store, keys[i], values[i])
+        np.testing.assert_allclose(store.recall(alone, keys[i]), whole[i], atol=1e-11)
+
+
+def test_a_second_value_adds_or_averages():
+    keys, values = drawn(15, 2, 4)
+    both = np.concatenate([keys[:1], keys[:1]])
+    outer, whitened = SuperposedMLP(), WhitenedMLP(ridge=0.0)
+    np.testing.assert_allclose(
+        whitened.recall(written(whitened, both, values), keys[:1])[0], values.mean(0), atol=1e-12
+    )
+    once = [outer.recall(written(outer, keys[:1], values[i : i + 1]), keys[:1]) for i in (0, 1)]
+    np.testing.assert_allclose(outer.recall(written(outer, both, values), keys[:1]), once[0] + once[1], atol=1e-12)
+
+
+def test_the_seed_names_the_projections_and_the_state_counts_them():
+    empty = SuperposedMLP(seed=1).empty(4, 3, batch=(2,))
+    assert empty["A"].shape == empty["G"].shape == (2, 16, 4)
+    assert empty.size == 2 * (2 * 16 * 4 + 16 * 3)
+    np.testing.assert_array_equal(empty["A"][0], empty["A"][1])
+    np.testing.assert_array_equal(empty["A"], WhitenedMLP(seed=1).empty(4, 9, batch=(2,))["A"])
+    assert not np.array_equal(empty["A"], empty["G"])
+    assert not np.array_equal(empty["A"], SuperposedMLP(seed=2).empty(4, 3, batch=(2,))["A"])
+    narrow = SuperposedMLP(seed=1).empty(4, 3, like=np.zeros(1, np.float32))
+    np.testing.assert_array_equal(narrow["A"], empty["A"][0].astype(np.float32))
+
+
+@pytest.mark.parametrize("readout", ["outer", "whitened"])
+def test_gradients_flow(readout):
+    torch = pytest.importorskip("torch")
+    store = make_store("superposed-mlp", width=5, readout=readout)
+    keys, values = drawn(16, 20, 3, 2)
+    queries, _ = drawn(17, 2, 3)
+    tensors = [torch.tensor(a, requires_grad=True) for a in (keys, values, queries)]
+    assert torch.autograd.gradcheck(
+        lambda k, v, q: store.recall(written(store, k, v, cuts=(2,)), q), tensors, fast_mode=True
+    )
+
+
+@pytest.mark.parametrize("readout", ["outer", "whitened"])
+def test_half_precision_narrow_keys_and_empty_stores(readout):
+    store = make_store("superposed-mlp", readout=readout)
+    keys, values = (a.astype(np.float16) for a in drawn(18, 5, 3))
+    state = written(store, keys, values)
+    assert {a.dtype for a in state.arrays.values()} == {np.dtype(np.float32)}
+    assert store.recall(state, keys).dtype == np.float16
+    for d in (0, 1):
+        assert not store.recall(store.empty(d, 2, batch=(3,)), np.ones((4, d))).any()
+        zero = written(store, np.zeros((20, d)), np.ones((20, 2)))
+        assert not store.recall(zero, np.ones((4, d))).any()
+
+
+def test_settings_out_of_range_are_refused_in_words():
+    with pytest.raises(InputError, match="`readout` of superposed_mlp must be 'outer' or 'whitened'"):
+        make_store("superposed-mlp", readout="raw")
+    with pytest.raises(InputError, match="`ridge` of superposed_mlp is for readout='whitened'"):
+        make_store("superposed-mlp", ridge=0.1)
+    with pytest.raises(InputError, match="`ridge` of WhitenedMLP must be a finite number >= 0"):
+        make_store("superposed-mlp", readout="whitened", ridge=-1.0)
+    with pytest.raises(InputError, match="`width` of SuperposedMLP must be a whole number >= 1"):
+        make_store("superposed-mlp", width=0)
+    with pytest.raises(InputError, match="`seed` of SuperposedMLP must be a whole number >= 0"):
+        make_store("superposed-mlp", seed=-1)
+    assert key_of(SuperposedMLP()) == "superposed-mlp"
+    assert SuperposedMLP().source.arxiv == "2607.10034"
