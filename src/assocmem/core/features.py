@@ -41,8 +41,8 @@ class FeatureMap(ABC):
         """Whether φ(q).φ(k) is never negative, so that it can serve as a normalised weight."""
         return False
 
-    def sigma(self) -> Activation | None:
-        """Return σ where φ(q).φ(k) = σ(q.k), else None."""
+    def sigma(self, d: int | None = None) -> Activation | None:
+        """Return σ where φ(q).φ(k) = σ(q.k) for rows of d numbers, else None."""
         return None
 
     def up_to_scale(self, x: Array) -> Array:
@@ -70,7 +70,7 @@ class Identity(FeatureMap):
         """The formula."""
         return "x"
 
-    def sigma(self) -> Activation:
+    def sigma(self, d: int | None = None) -> Activation:
         """Return σ(s) = s."""
         return Linear()
 
@@ -215,7 +215,7 @@ class ExpSeriesFeatures(FeatureMap):
     One feature for every monomial x^a of degree |a| < terms, with coefficient sqrt(beta^|a| / a!) by the
     multinomial theorem, in the order of degree: the constant 1 first, then x_1..x_d, ...
 
-    terms: whole number >= 1. beta: sharpness >= 0 on unit keys. width: C(d + terms - 1, terms - 1).
+    terms: whole number >= 1. beta: sharpness >= 0 on unit keys, None for sqrt(d). width: C(d + terms - 1, terms - 1).
     An odd number of terms makes φ(q).φ(k) positive everywhere, an even one can make it negative.
 
     >>> import numpy as np
@@ -226,16 +226,16 @@ class ExpSeriesFeatures(FeatureMap):
     """
 
     terms: int = 3
-    beta: float = 1.0
+    beta: float | None = None
 
     def __post_init__(self) -> None:
-        ExpSeries(self.terms, self.beta)
+        ExpSeries(self.terms, 1.0 if self.beta is None else self.beta)
 
     def __call__(self, x: Array) -> Array:
         """Return the scaled monomials of x, lowest degree first."""
         xp = namespace(x)
         d = int(x.shape[-1])
-        x = x * math.sqrt(self.beta)
+        x = x * math.sqrt(self._sharpness(d))
         powers = [xp.ones_like(xp.sum(x, axis=-1, keepdims=True))]
         for p in range(1, self.terms):
             powers.append(_times_each(x, powers[-1], p, xp))
@@ -251,16 +251,22 @@ class ExpSeriesFeatures(FeatureMap):
     @property
     def formula(self) -> str:
         """The formula."""
-        return f"sqrt({self.beta:g}^|a| / a!) x^a, |a| < {self.terms}"
+        beta = "sqrt(d)" if self.beta is None else f"{self.beta:g}"
+        return f"sqrt({beta}^|a| / a!) x^a, |a| < {self.terms}"
 
     @property
     def nonnegative(self) -> bool:
         """Whether the number of terms is odd (a truncated exponential of even degree has no real root)."""
         return self.terms % 2 == 1
 
-    def sigma(self) -> Activation:
-        """Return the truncated exponential."""
-        return ExpSeries(self.terms, self.beta)
+    def sigma(self, d: int | None = None) -> Activation:
+        """Return the truncated exponential; without a beta of its own the map needs the width d."""
+        if self.beta is None and d is None:
+            raise InputError("`d` of ExpSeriesFeatures.sigma is needed where beta is left to be sqrt(d).")
+        return ExpSeries(self.terms, self._sharpness(d or 0))
+
+    def _sharpness(self, d: int) -> float:
+        return math.sqrt(d) if self.beta is None else self.beta
 
 
 def _times_each(x: Array, lower: Array, degree: int, xp: Any) -> Array:

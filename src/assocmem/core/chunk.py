@@ -1,0 +1,238 @@
+"""Chunk forms of rules that write one pair after another into a matrix.
+
+Two rules cover the family. With the state S (d_k, d_v), decay a_t and rows k_t, v_t:
+
+    outer:  S_t = a_t S_(t-1) + k_t v_t^T                                   (linear attention, Mamba-2)
+    delta:  S_t = a_t S_(t-1) + k_t u_t^T,  u_t = b_t (v_t - a_t S_(t-1)^T k_t)   (DeltaNet, Gated DeltaNet)
+
+Inside a chunk of C pairs, with D_ij = a_(j+1) ... a_i for j <= i (0 above the diagonal) and g_i = a_1 ... a_i,
+
+    U = V for the outer rule,  (I + strict_lower(diag(b) (D o K K^T))) U = diag(b) (V - diag(g) K S)  for delta,
+    recalls after each write  O = diag(g) Q S + (D o Q K^T) U,     S <- g_C S + (diag(D_C) K)^T U.
+
+The decays are multiplied up, never divided or subtracted as logarithms, so that a decay of exactly 1 changes no
+bit and one of 0, or of e^-200, loses nothing. Work memory does not grow with the number of pairs.
+
+Sources: Dao and Gu 2024 (the 1-semiseparable matrix D); Yang et al. 2024 (UT transform); Yang, Kautz and
+Hatamizadeh 2024 (the same with decay).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array, Namespace, transpose
+
+CHUNK = 64
+"""Pairs per chunk by default."""
+
+_TOGETHER = 64
+"""Chunks of all batch items that are prepared at once: enough to amortise a call, few enough for the cache."""
+
+_BASE = 4
+"""Width of the diagonal blocks that `inverse_unit_lower` starts from."""
+
+
+def decay_products(decay: Array) -> Array:
+    """Return D (..., C, C) with D_ij = decay_(j+1) ... decay_i for j <= i and 0 for j > i.
+
+    decay: (..., C), entries in [0, 1]. This is the exponential of the masked cumulative sums ("segsum") of the
+    log decays, formed row by row as products. Cost: C^2.
+
+    >>> import numpy as np
+    >>> decay_products(np.array([0.5, 0.0, 0.25])).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.25, 1.0]]
+    """
+    xp = ar.namespace(decay)
+    size = int(decay.shape[-1])
+    one = xp.eye(size, dtype=decay.dtype, device=ar.device_of(decay))
+    row = xp.broadcast_to(one[0, :], decay.shape)
+    rows = [row]
+    for i in range(1, size):
+        row = row * decay[..., i : i + 1] + one[i, :]
+        rows.append(row)
+    return xp.stack(rows, axis=-2)
+
+
+def later_decays(decay: Array) -> Array:
+    """Return for each pair the product of the decays after it: (..., n) -> (..., n), the last entry 1."""
+    xp = ar.namespace(decay)
+    ones = xp.ones_like(decay[..., :1])
+    after = xp.concat([ones, xp.flip(decay, axis=-1)[..., :-1]], axis=-1)
+    return xp.flip(xp.cumulative_prod(after, axis=-1), axis=-1)
+
+
+def inverse_unit_lower(low: Array) -> Array:
+    """Return (I + strictly lower part of `low`)^-1, shape (..., C, C), any C >= 1.
+
+    Blocks of 4 by their nilpotent series, then pairs of blocks by
+    [[A, 0], [L, B]]^-1 = [[A^-1, 0], [-B^-1 L A^-1, B^-1]]. Entries on and above the diagonal are not read.
+    """
+    xp = ar.namespace(low)
+    size, width = int(low.shape[-1]), _BASE
+    while width < size:
+        width *= 2
+    if width != size:
+        low = _padded(low, width - size, xp)
+    device = ar.device_of(low)
+    one = xp.eye(_BASE, dtype=low.dtype, device=device)
+    block = xp.tril(_diagonal_blocks(low, _BASE, 0, xp), k=-1)
+    inverse = (one - block) @ (one + block @ block)
+    span = _BASE
+    while span < width:
+        first, second = inverse[..., 0::2, :, :], inverse[..., 1::2, :, :]
+        below = second @ (_diagonal_blocks(low, span, span, xp) @ first)
+        upper = xp.concat([first, xp.zeros_like(first)], axis=-1)
+        inverse = xp.concat([upper, xp.concat([-below, second], axis=-1)], axis=-2)
+        span *= 2
+    return inverse[..., 0, :size, :size]
+
+
+def _diagonal_blocks(low: Array, span: int, below: int, xp: Namespace) -> Array:
+    """Return the blocks (..., count, span, span) of rows i+below and columns i, i = 0, span+below, ..."""
+    starts = range(0, int(low.shape[-1]), span + below)
+    return xp.stack([low[..., i + below : i + below + span, i : i + span] for i in starts], axis=-3)
+
+
+def _padded(low: Array, extra: int, xp: Namespace) -> Array:
+    """Return `low` (..., C, C) with `extra` rows and columns of zeros behind it."""
+    *batch, size, _ = low.shape
+    like = {"dtype": low.dtype, "device": ar.device_of(low)}
+    wide = xp.concat([low, xp.zeros((*batch, size, extra), **like)], axis=-1)
+    return xp.concat([wide, xp.zeros((*batch, extra, size + extra), **like)], axis=-2)
+
+
+def _segments(n: int, chunk: int, batch: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+    """Yield (first pair, number of chunks, pairs per chunk): full chunks in groups, then the rest as one."""
+    together = max(1, _TOGETHER // max(1, math.prod(batch)))
+    full = n // chunk
+    for first in range(0, full, together):
+        yield first * chunk, min(together, full - first), chunk
+    if n % chunk:
+        yield full * chunk, 1, n % chunk
+
+
+def _cut(rows: Array, start: int, count: int, size: int, xp: Namespace) -> Array:
+    """Return `count` chunks of `size` rows: (*batch, n, width) -> (*batch, count, size, width)."""
+    part = rows[..., start : start + count * size, :]
+    return xp.reshape(part, (*rows.shape[:-2], count, size, int(rows.shape[-1])))
+
+
+def _cut_flat(numbers: Array, start: int, count: int, size: int, xp: Namespace) -> Array:
+    """Return `count` chunks of `size` numbers: (*batch, n) -> (*batch, count, size)."""
+    return xp.reshape(numbers[..., start : start + count * size], (*numbers.shape[:-1], count, size))
+
+
+class _Prepared(NamedTuple):
+    """What does not depend on the state, for some chunks (*batch, count, ...).
+
+    keys_t: K^T (d_k, C). writers: (diag(D_C) K)^T (d_k, C). entering: g (C, 1), kept: g_C (1, 1).
+    scores: D o Q K^T (C, C), readers: diag(g) Q (C, d_k); None without queries.
+    between: D (C, C). The last three decay factors are None where nothing decays.
+    """
+
+    keys_t: Array
+    writers: Array
+    scores: Array
+    readers: Array
+    entering: Array | None
+    kept: Array | None
+    between: Array | None
+
+
+def _prepared(keys: Array, queries: Array | None, decay: Array | None, read: str, xp: Namespace) -> _Prepared:
+    size = int(keys.shape[-2])
+    keys_t = ar.contiguous(transpose(keys))
+    like = {"dtype": keys.dtype, "device": ar.device_of(keys)}
+    if decay is None:
+        if queries is None:
+            return _Prepared(keys_t, keys_t, None, None, None, None, None)
+        mask = xp.tril(xp.ones((size, size), **like), k=0 if read == "after" else -1)
+        return _Prepared(keys_t, keys_t, (queries @ keys_t) * mask, queries, None, None, None)
+    between = decay_products(decay)
+    entering = (decay[..., :1] * between[..., :, 0])[..., None]
+    writers, kept = keys_t * between[..., -1:, :], entering[..., -1:, :]
+    if queries is None:
+        return _Prepared(keys_t, writers, None, None, entering, kept, between)
+    seen, reaching = between, entering
+    if read == "before":
+        seen = xp.concat([xp.zeros_like(between[..., :1, :]), between[..., :-1, :]], axis=-2)
+        reaching = xp.concat([xp.ones_like(kept), entering[..., :-1, :]], axis=-2)
+    return _Prepared(keys_t, writers, (queries @ keys_t) * seen, queries * reaching, entering, kept, between)
+
+
+def outer_chunks(
+    state: Array,
+    keys: Array,
+    values: Array,
+    *,
+    decay: Array | None = None,
+    queries: Array | None = None,
+    read: str = "after",
+    chunk: int = CHUNK,
+) -> tuple[Array, Array | None]:
+    """Write pairs by the outer rule; with queries (..., n, d_k) recall one after or before every write.
+
+    state: S (..., d_k, d_v). keys (..., n, d_k), values (..., n, d_v), decay (..., n) in [0, 1] or None for 1.
+    Returns the new S and the recalls (..., n, d_v) or None. Cost per pair: (C/2 + d_v) d_k + C d_v / 2, work
+    memory independent of n.
+    """
+    xp = ar.namespace(keys)
+    batch, n = tuple(keys.shape[:-2]), int(keys.shape[-2])
+    if queries is None:
+        if decay is None:
+            return state + transpose(keys) @ values, None
+        later = later_decays(decay)
+        whole = (later[..., :1] * decay[..., :1])[..., None]
+        return state * whole + transpose(keys * later[..., None]) @ values, None
+    recalls = []
+    for start, count, size in _segments(n, chunk, batch):
+        keys_in, values_in, asked = (_cut(x, start, count, size, xp) for x in (keys, values, queries))
+        slowed = None if decay is None else _cut_flat(decay, start, count, size, xp)
+        ready = _prepared(keys_in, asked, slowed, read, xp)
+        written, inside = ready.writers @ values_in, ready.scores @ values_in
+        for c in range(count):
+            recalls.append(inside[..., c, :, :] + ready.readers[..., c, :, :] @ state)
+            held = state if ready.kept is None else state * ready.kept[..., c, :, :]
+            state = held + written[..., c, :, :]
+    return state, xp.concat(recalls, axis=-2)
+
+
+def delta_chunks(
+    state: Array,
+    keys: Array,
+    values: Array,
+    strength: Array,
+    *,
+    decay: Array | None = None,
+    queries: Array | None = None,
+    read: str = "after",
+    chunk: int = CHUNK,
+) -> tuple[Array, Array | None]:
+    """Write pairs by the delta rule; with queries (..., n, d_k) recall one after or before every write.
+
+    Arguments as for `outer_chunks`, and strength (..., n). Returns the new S and the recalls or None.
+    Cost per pair: about (2 C + 3 d_v) d_k + 2 C d_v / 2, work memory independent of n.
+    """
+    xp = ar.namespace(keys)
+    batch, n = tuple(keys.shape[:-2]), int(keys.shape[-2])
+    recalls = []
+    for start, count, size in _segments(n, chunk, batch):
+        keys_in, values_in = (_cut(x, start, count, size, xp) for x in (keys, values))
+        asked = None if queries is None else _cut(queries, start, count, size, xp)
+        slowed = None if decay is None else _cut_flat(decay, start, count, size, xp)
+        steps = _cut_flat(strength, start, count, size, xp)[..., None]
+        ready = _prepared(keys_in, asked, slowed, read, xp)
+        gram = keys_in @ ready.keys_t
+        solve = inverse_unit_lower((gram if slowed is None else gram * ready.between) * steps) * transpose(steps)
+        probes = keys_in if ready.entering is None else keys_in * ready.entering
+        for c in range(count):
+            change = solve[..., c, :, :] @ (values_in[..., c, :, :] - probes[..., c, :, :] @ state)
+            if asked is not None:
+                recalls.append(ready.readers[..., c, :, :] @ state + ready.scores[..., c, :, :] @ change)
+            held = state if ready.kept is None else state * ready.kept[..., c, :, :]
+            state = held + ready.writers[..., c, :, :] @ change
+    return state, xp.concat(recalls, axis=-2) if recalls else None

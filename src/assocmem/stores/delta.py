@@ -1,0 +1,279 @@
+"""The delta rule: a write first takes back what the matrix already recalls for the key (DeltaNet, Gated DeltaNet)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array, contiguous, namespace, transpose
+from assocmem.core.chunk import delta_chunks
+from assocmem.core.errors import InputError
+from assocmem.core.features import FeatureMap, Identity, as_feature_map
+from assocmem.core.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
+from assocmem.core.register import register
+from assocmem.core.stability import warn_unstable
+from assocmem.core.types import Extra, Source, State, Traits
+
+_TOLERANCE = 1e-5
+_ADVICE = "Use unit keys (normalise=True in Memory, --normalise) or a strength of at most 2 / |k|^2."
+
+
+@dataclass(frozen=True)
+class _DeltaRule(RecurrentStore):
+    """W_t = a_t W_(t-1) + u_t k_t^T with u_t = b_t (v_t - a_t W_(t-1) k_t)."""
+
+    strength: float = 1.0
+
+    remedy = _ADVICE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_number(self, "strength", self.strength, 2.0)
+
+    @abstractmethod
+    def decays(self, keys: Array, extras: Arrays) -> Array | None:
+        """Return the decay of each pair (..., n), None where nothing decays."""
+
+    @abstractmethod
+    def features(self, rows: Array) -> Array:
+        """Return the rows (..., width) that stand for keys or queries."""
+
+    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Return strength and decay of every pair; warn where they let the state grow."""
+        full = {"strength": number_or_array(extras.get("strength"), self.strength, keys)}
+        decay = self.decays(keys, extras)
+        if decay is not None:
+            full["decay"] = decay
+        self._warn_where_unstable(keys, full["strength"], decay)
+        return full
+
+    def _warn_where_unstable(self, keys: Array, strength: Array, decay: Array | None) -> None:
+        """Warn where |a (1 - b |k|^2)| > 1, that is b |k|^2 > 1 + 1/a: such a key's own recall grows."""
+        xp = namespace(keys)
+        rows = self.features(keys)
+        factor = strength * xp.vecdot(rows, rows, axis=-1)
+        excess = factor - 2 if decay is None else decay * (factor - 1) - 1
+        if not bool(xp.any(excess > _TOLERANCE)):
+            return
+        worst = int(xp.argmax(xp.reshape(excess, (-1,))))
+        at = worst % int(keys.shape[-2])
+        bound = 2.0 if decay is None else 1 + 1 / float(ar.to_numpy(xp.reshape(decay, (-1,))[worst]))
+        advice = f"The worst is pair {at}. {_ADVICE}"
+        largest = float(ar.to_numpy(xp.reshape(factor, (-1,))[worst]))
+        warn_unstable(self, "strength times |k|^2", largest, bound, advice, stacklevel=6)
+
+    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+        """The rule for one pair."""
+        key = self.features(key)
+        W = arrays["W"]
+        if "decay" in extras:
+            W = W * extras["decay"][..., None]
+        change = extras["strength"][..., None] * (value - key @ transpose(W))
+        return {"W": W + transpose(change) @ key}
+
+    def many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """The rule for a chunk at a time (core.chunk)."""
+        state, recalls = delta_chunks(
+            contiguous(transpose(arrays["W"])),
+            self.features(keys),
+            values,
+            extras["strength"],
+            decay=extras.get("decay"),
+            queries=None if queries is None else self.features(queries),
+            read=read,
+            chunk=self.chunk,
+        )
+        return {"W": transpose(state)}, recalls
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return W x for each query."""
+        return self.features(queries) @ transpose(state["W"])
+
+    def _traits(self, extras: tuple[Extra, ...]) -> Traits:
+        replaces = self.strength == 1
+        return Traits(
+            linear_in_values="shared",
+            order_free=False,
+            rewrite="replaces" if replaces else "decays",
+            bounded=True,
+            extras=extras,
+        )
+
+
+@dataclass(frozen=True)
+class DeltaNet(_DeltaRule):
+    """f(x) = W x with W <- W + b (v - W k) k^T: the pair's own error is written, not the pair.
+
+    Their symbols S, beta_t are ours W (d_v, width), strength.
+
+    Parameters
+    ----------
+    strength: b, number in [0, 2] for every pair unless `write` is given its own; 1 replaces what a unit key
+        recalled, 0 writes nothing.
+    feature: feature map that keys and queries go through, the identity by default (DPFP, divided by its sum, in
+        Schlag et al.).
+
+    write takes `strength` (..., n). Keys should be unit vectors. Where strength times |k|^2 is above 2 the key's own
+    error grows from write to write: `write` gives UnstableWarning with the worst value, and DivergedError once
+    the state leaves the range of its dtype.
+
+    State: W. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
+    Source: Widrow and Hoff 1960; Schlag et al. 2021 (2102.11174, delta rule for fast weights); chunk form: Yang et
+    al. 2024 (2406.06484, WY representation and UT transform).
+
+    >>> import numpy as np
+    >>> store = DeltaNet()
+    >>> key = np.array([[0.6, 0.8]])
+    >>> state = store.write(store.empty(2, 1), key, np.array([[3.0]]))
+    >>> state = store.write(state, key, np.array([[5.0]]))
+    >>> store.recall(state, key).round(6).tolist()
+    [[5.0]]
+    """
+
+    feature: FeatureMap = field(default_factory=Identity)
+
+    equation = "f(x) = W x, W <- W + b (v - W k) k^T"
+    summary = "Writes the difference to what is already recalled for the key (the delta rule)."
+    source = Source(
+        title="Parallelizing Linear Transformers with the Delta Rule over Sequence Length",
+        authors="Yang, Songlin and Wang, Bailin and Zhang, Yu and Shen, Yikang and Kim, Yoon",
+        year=2024,
+        venue="NeurIPS",
+        arxiv="2406.06484",
+        equation="delta rule S_t = S_(t-1) - beta_t (S_(t-1) k_t - v_t) k_t^T, in chunks by the UT transform",
+        deviations=("keys are not normalised and no short convolution is applied", "queries are not scaled"),
+    )
+    cost = "write 2 d_k d_v, recall d_k d_v"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.feature, FeatureMap):
+            raise InputError(f"`feature` of DeltaNet must be a FeatureMap; got {self.feature!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, bounded, order matters; with strength 1 a key written again replaces."""
+        return self._traits((_STRENGTH,))
+
+    def blank(self, state: State) -> Arrays:
+        """Return the zero matrix."""
+        return {"W": state.zeros(state.d_v, self.feature.width(state.d_k))}
+
+    def decays(self, keys: Array, extras: Arrays) -> None:
+        """Return None: nothing decays."""
+        return
+
+    def features(self, rows: Array) -> Array:
+        """Return φ of the rows."""
+        return self.feature(rows)
+
+
+@dataclass(frozen=True)
+class GatedDeltaNet(_DeltaRule):
+    """f(x) = W x with W <- a W (I - b k k^T) + b v k^T: everything decays first, then the delta rule writes.
+
+    Their symbols S, alpha_t, beta_t are ours W (d_v, d_k), decay, strength.
+
+    Parameters
+    ----------
+    strength: b, number in [0, 2] for every pair unless `write` is given its own.
+    decay: a, number in [0, 1] for every pair unless `write` is given its own; 1 is DeltaNet, 0 keeps the last pair
+        alone.
+
+    write takes `strength` (..., n) and `decay` (..., n), or `log_decay` (..., n) <= 0 in place of `decay`. The state
+    grows where strength times |k|^2 is above 1 + 1/decay: UnstableWarning, DivergedError as for DeltaNet.
+
+    State: W. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
+    Source: Yang, Kautz and Hatamizadeh 2024 (2412.06464, gated delta rule).
+
+    >>> import numpy as np
+    >>> store = GatedDeltaNet(decay=0.5)
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[4.0], [6.0]]))
+    >>> store.recall(state, np.eye(2)).tolist()
+    [[2.0], [6.0]]
+    """
+
+    decay: float = 0.99
+
+    equation = "f(x) = W x, W <- a W (I - b k k^T) + b v k^T"
+    summary = "Lets the matrix decay, then writes by the delta rule."
+    source = Source(
+        title="Gated Delta Networks: Improving Mamba2 with Delta Rule",
+        authors="Yang, Songlin and Kautz, Jan and Hatamizadeh, Ali",
+        year=2024,
+        venue="ICLR 2025",
+        arxiv="2412.06464",
+        equation="gated delta rule S_t = S_(t-1) alpha_t (I - beta_t k_t k_t^T) + beta_t v_t k_t^T",
+        deviations=(
+            "decay and strength are given, not computed from the token",
+            "keys are not normalised and no short convolution is applied",
+        ),
+    )
+    cost = "write 2 d_k d_v, recall d_k d_v"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_number(self, "decay", self.decay, 1.0)
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, bounded, order matters; with strength 1 a key written again replaces."""
+        return self._traits((_STRENGTH, _DECAY, _LOG_DECAY))
+
+    def blank(self, state: State) -> Arrays:
+        """Return the zero matrix."""
+        return {"W": state.zeros(state.d_v, state.d_k)}
+
+    def decays(self, keys: Array, extras: Arrays) -> Array:
+        """Return the decay of each pair."""
+        return decay_from(extras, self.decay, keys, self.name)
+
+    def features(self, rows: Array) -> Array:
+        """Return the rows."""
+        return rows
+
+
+def _require_number(store: _DeltaRule, name: str, value: float, high: float) -> None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits or not 0 <= value <= high:
+        raise InputError(
+            f"`{name}` of {store.name} must be a number in [0, {high:g}]; got {value!r}. "
+            f"One for each pair is given to write: write(state, keys, values, {name}=...)."
+        )
+
+
+_STRENGTH = Extra("strength", "write strength b of each pair", ("n",), default=1.0, low=0.0, high=2.0)
+_DECAY = Extra("decay", "factor a that the state is multiplied by before each pair", ("n",), 0.99, low=0.0, high=1.0)
+_LOG_DECAY = Extra("log_decay", "natural logarithm of the decay, in place of `decay`", ("n",), default=0.0, high=0.0)
+
+
+def delta_net(strength: float = 1.0, *, feature: FeatureMap | str = "identity", nu: int | None = None) -> DeltaNet:
+    """Return a DeltaNet with a feature map given by name."""
+    return DeltaNet(strength=strength, feature=as_feature_map(feature, **({} if nu is None else {"nu": nu})))
+
+
+register(
+    "delta-net",
+    delta_net,
+    summary=DeltaNet.summary,
+    options={
+        "strength": "write strength in [0, 2] (default 1)",
+        "feature": "feature map of keys and queries: identity (default), elu, relu, dpfp, exp-series",
+        "nu": "shifts of dpfp",
+    },
+    article=True,
+)
+register(
+    "gated-delta-net",
+    GatedDeltaNet,
+    summary=GatedDeltaNet.summary,
+    options={
+        "strength": "write strength in [0, 2] (default 1)",
+        "decay": "decay per pair in [0, 1] (default 0.99)",
+    },
+    article=True,
+)

@@ -1,0 +1,216 @@
+"""Linear attention and fast weights: the outer product store seen through a feature map, with a normaliser."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from assocmem.core.arrays import Array, contiguous, namespace, transpose
+from assocmem.core.chunk import outer_chunks
+from assocmem.core.errors import InputError
+from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, SumNormalised, as_feature_map
+from assocmem.core.recurrent import Arrays, RecurrentStore
+from assocmem.core.register import register
+from assocmem.core.types import Similarity, Source, State, Traits
+
+_BLOCK = 2**21
+"""Features held at once, in numbers: wide maps are applied to few rows at a time."""
+
+
+@dataclass(frozen=True)
+class LinearAttention(RecurrentStore):
+    """f(q) = S φ(q) / (z . φ(q)) with S = sum_i v_i φ(k_i)^T and z = sum_i φ(k_i).
+
+    Their symbols S, Z are ours `S` (d_v, width), `z` (width). Without `normalise` there is no z and f(q) = S φ(q).
+
+    Parameters
+    ----------
+    feature: the feature map φ (core.features), elu(x) + 1 by default.
+    normalise: divide by the sum of the weights, so that recall is a weighted mean of the values.
+
+    A query whose weights sum to zero (nothing stored, or no stored key shares a feature with it) recalls zeros.
+    A feature map that can make weights negative (an exponential series with an even number of terms) is refused
+    at recall, naming the query, where the sum of weights is not clearly above zero; φ(x) = x, whose sum has no
+    definite sign at all, is refused with `normalise` from the start.
+
+    State in at least float32: width (d_v + 1) numbers. Cost: width d_v multiply-adds per write and per recall.
+    Source: Katharopoulos et al. 2020 (eqs. 9 to 12); fast weights and DPFP: Schlag et al. 2021 (2102.11174).
+
+    >>> import numpy as np
+    >>> store = LinearAttention()
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.array([[0.0, 1.0]])).round(3).tolist()
+    [[4.111]]
+    """
+
+    feature: FeatureMap = field(default_factory=EluPlusOne)
+    normalise: bool = True
+
+    equation = "f(x) = S phi(x) / (z . phi(x)), S = sum_i v_i phi(k_i)^T, z = sum_i phi(k_i)"
+    summary = "Adds every pair to one matrix over features of the key, and divides by the sum of weights."
+    source = Source(
+        title="Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention",
+        authors="Katharopoulos, Angelos and Vyas, Apoorv and Pappas, Nikolaos and Fleuret, Francois",
+        year=2020,
+        venue="ICML",
+        arxiv="2006.16236",
+        equation="eqs. 9 to 12: recurrent form of causal linear attention",
+        deviations=(
+            "no constant is added to the denominator; a zero sum of weights recalls zeros",
+            "queries are not scaled by 1/sqrt(d_k)",
+        ),
+    )
+    cost = "write width d_v, recall width d_v (width = d_k for elu and ReLU)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.feature, FeatureMap):
+            raise InputError(f"`feature` of LinearAttention must be a FeatureMap; got {self.feature!r}.")
+        if self.normalise and isinstance(self.feature, Identity):
+            raise InputError(
+                "`normalise` of LinearAttention needs weights that cannot be negative; with the identity they can. "
+                "Set normalise=False or choose another feature map."
+            )
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, order-free, bounded; a key written again averages where normalised, else adds."""
+        return _AVERAGING if self.normalise else _ADDING
+
+    def blank(self, state: State) -> Arrays:
+        """Return zero sums."""
+        width = self.feature.width(state.d_k)
+        sums = {"S": state.zeros(state.d_v, width)}
+        return sums | {"z": state.zeros(width)} if self.normalise else sums
+
+    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+        """S + v φ(k)^T, z + φ(k)."""
+        features = self.feature(key)
+        sums = {"S": arrays["S"] + transpose(value) @ features}
+        return sums | {"z": arrays["z"] + features[..., 0, :]} if self.normalise else sums
+
+    def many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """Add the pairs, a block of rows at a time, z as one more column of values."""
+        xp = namespace(keys)
+        total = contiguous(transpose(arrays["S"]))
+        if self.normalise:
+            total = xp.concat([total, arrays["z"][..., None]], axis=-1)
+            values = xp.concat([values, xp.ones_like(values[..., :1])], axis=-1)
+        recalls = []
+        for at in self._blocks(keys):
+            features = self.feature(keys[..., at, :])
+            asked = None if queries is None else self._asked(queries[..., at, :])
+            after, found = outer_chunks(
+                total, features, values[..., at, :], queries=asked, read=read, chunk=self.chunk
+            )  # fmt: skip
+            if asked is not None and found is not None:
+                recalls.append(self._from_columns(found, total, features, asked, read))
+            total = after
+        joined = xp.concat(recalls, axis=-2) if recalls else None
+        if not self.normalise:
+            return {"S": transpose(total)}, joined
+        return {"S": transpose(total[..., :-1]), "z": total[..., -1]}, joined
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return S φ(q), divided by z . φ(q) where normalised."""
+        xp = namespace(queries)
+        found = [self._get(state, queries[..., at, :]) for at in self._blocks(queries)]
+        return xp.concat(found, axis=-2) if len(found) > 1 else found[0]
+
+    def similarity(self, d_k: int, n: int) -> Similarity | None:
+        """Return σ with φ(q).φ(k) = σ(q.k) for the identity and the exponential series."""
+        sigma = self.feature.sigma(d_k)
+        return None if sigma is None else Similarity(sigma, normalised=self.normalise)
+
+    def _asked(self, queries: Array) -> Array:
+        return self.feature.up_to_scale(queries) if self.normalise else self.feature(queries)
+
+    def _get(self, state: State, queries: Array) -> Array:
+        xp = namespace(queries)
+        asked = self._asked(queries)
+        recall = asked @ transpose(state["S"])
+        if not self.normalise:
+            return recall
+        sums = state["z"][..., None, :]
+        weight = xp.sum(asked * sums, axis=-1)
+        return self._divided(recall, weight, None if self.feature.nonnegative else _lengths(asked, sums))
+
+    def _from_columns(self, found: Array, before: Array, features: Array, asked: Array, read: str) -> Array:
+        """Return the recalls from columns [S φ(q), z . φ(q)] that a scan gives."""
+        if not self.normalise:
+            return found
+        scale = None
+        if not self.feature.nonnegative:
+            xp = namespace(found)
+            sums = xp.cumulative_sum(features, axis=-2) + before[..., None, :, -1]
+            scale = _lengths(asked, sums if read == "after" else sums - features)
+        return self._divided(found[..., :-1], found[..., -1], scale)
+
+    def _divided(self, recall: Array, weight: Array, scale: Array | None) -> Array:
+        """Return recall (..., m, d_v) / weight (..., m); 0 / 0 = 0; `scale` bounds |weight| where it has any sign."""
+        xp = namespace(recall)
+        if scale is not None:
+            unclear = (weight <= scale * (1e3 * xp.finfo(weight.dtype).eps)) & (scale > 0)
+            if bool(xp.any(unclear)):
+                row = int(xp.argmax(xp.astype(xp.reshape(unclear, (-1,)), xp.int8))) % int(weight.shape[-1])
+                raise InputError(
+                    f"the weights of query {row} of {self.name} do not sum to a number clearly above zero, so there is "
+                    f"no weighted mean to recall: the features {self.feature.formula} allow negative weights. "
+                    "Use an odd number of terms or normalise=False."
+                )
+        empty = weight == 0
+        return recall / xp.where(empty, xp.ones_like(weight), weight)[..., None]
+
+    def _blocks(self, rows: Array) -> list[slice]:
+        n, width = int(rows.shape[-2]), self.feature.width(int(rows.shape[-1]))
+        size = max(1, _BLOCK // max(1, width * math.prod(rows.shape[:-2])))
+        size = size // self.chunk * self.chunk or size
+        return [slice(i, min(i + size, n)) for i in range(0, n, size)] or [slice(0, 0)]
+
+
+def _lengths(asked: Array, sums: Array) -> Array:
+    xp = namespace(asked)
+    return xp.sqrt(xp.sum(asked * asked, axis=-1) * xp.sum(sums * sums, axis=-1))
+
+
+_AVERAGING = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=True)
+_ADDING = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+
+
+def linear_attention(feature: FeatureMap | str = "elu", *, normalise: bool = True, **settings: Any) -> LinearAttention:
+    """Return linear attention with a feature map given by name and its settings (nu; terms, beta)."""
+    return LinearAttention(as_feature_map(feature, **settings), normalise=normalise)
+
+
+def dpfp(nu: int = 1, *, normalise: bool = True, sum_normalise: bool = False) -> LinearAttention:
+    """Return linear attention with DPFP features; `sum_normalise` divides each row of features by its sum."""
+    feature: FeatureMap = DPFP(nu)
+    return LinearAttention(SumNormalised(feature) if sum_normalise else feature, normalise=normalise)
+
+
+register(
+    "linear-attention",
+    linear_attention,
+    summary=LinearAttention.summary,
+    options={
+        "feature": "feature map: elu (default), relu, identity (needs normalise=False), dpfp, exp-series",
+        "normalise": "divide by the sum of the weights (default true)",
+        "nu": "shifts of dpfp",
+        "terms": "terms of exp-series (odd ones keep all weights positive)",
+        "beta": "sharpness of exp-series on unit keys (sqrt(d_k) by default)",
+    },
+    article=True,
+)
+register(
+    "dpfp",
+    dpfp,
+    summary="Linear attention whose features are products of rectified key entries (2 d_k nu of them).",
+    options={
+        "nu": "shifts, a whole number >= 1 (default 1)",
+        "normalise": "divide by the sum of the weights (default true)",
+        "sum_normalise": "divide each row of features by its sum (the paper's way to do without a normaliser)",
+    },
+)

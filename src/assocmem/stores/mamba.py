@@ -1,0 +1,298 @@
+"""Selective state spaces as memories: Mamba (a decay for every number of the state) and Mamba-2 (one for all)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assocmem.core import arrays as ar
+from assocmem.core.activation import Linear
+from assocmem.core.arrays import Array, Namespace, contiguous, namespace, transpose
+from assocmem.core.chunk import outer_chunks
+from assocmem.core.errors import InputError
+from assocmem.core.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
+from assocmem.core.register import register
+from assocmem.core.types import Extra, Similarity, Source, State, Traits
+
+_BLOCK = 2**19
+"""State numbers, over batch items and pairs, that Mamba's fast form holds at once."""
+
+
+@dataclass(frozen=True)
+class Mamba(RecurrentStore):
+    """y_c = sum_s C_s h_cs with h_cs <- exp(D_c A_cs) h_cs + D_c B_s u_c: S6, a decay for every number of the state.
+
+    As a memory: key = B (d_k = N states), value = u (d_v = inner channels), query = C. Their D (step) and A are our
+    `step` and `rates`; h is `state["h"]` (d_v, d_k).
+
+    Parameters
+    ----------
+    rates: A, numbers <= 0: one for all, a tuple of one per key coordinate (the same in every channel), or None for
+        the paper's -1, -2, ..., -d_k. 0 switches the decay off.
+    step: D, one number > 0 for all channels, or (low, high) for channels spread evenly in logarithm between the
+        two; by default the range of the paper's initial steps, 0.001 to 0.1.
+
+    write takes `step` (..., n, d_v) >= 0 and `rates` (..., d_v, d_k) <= 0, the latter for all its pairs. The decay
+    uses the exponential, the input Euler's step, as in the authors' code. Left out: the skip connection D u (it
+    stores nothing), the convolution, and the projections that compute B, C and D from a token.
+
+    State: h. Cost: 3 d_k d_v multiply-adds and d_k d_v exponentials per write, d_k d_v per recall.
+    Source: Gu and Dao 2023 (2312.00752, S6).
+
+    >>> import numpy as np
+    >>> store = Mamba(rates=-np.log(2.0), step=1.0)
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[4.0], [6.0]]))
+    >>> store.recall(state, np.eye(2)).round(6).tolist()
+    [[2.0], [6.0]]
+    """
+
+    rates: float | tuple[float, ...] | None = None
+    step: float | tuple[float, float] = (0.001, 0.1)
+
+    equation = "f(x)_c = h_c . x, h_cs <- exp(D_c A_cs) h_cs + D_c k_s v_c"
+    summary = "Adds every pair to a matrix each of whose numbers decays at its own rate (S6)."
+    source = Source(
+        title="Mamba: Linear-Time Sequence Modeling with Selective State Spaces",
+        authors="Gu, Albert and Dao, Tri",
+        year=2023,
+        venue="COLM 2024",
+        arxiv="2312.00752",
+        equation="selective scan h_t = exp(D_t A) h_(t-1) + D_t B_t u_t, y_t = C_t h_t",
+        deviations=(
+            "B, C and D are given (key, query, step), not computed from the token",
+            "no skip connection, convolution or gate",
+            "default steps are spread over the channels, not drawn at random",
+        ),
+    )
+    cost = "write 3 d_k d_v and d_k d_v exponentials, recall d_k d_v"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("rates", "step"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        rates = self.rates if isinstance(self.rates, tuple) else (0.0 if self.rates is None else self.rates,)
+        if not rates or not all(_is_number(r) and r <= 0 for r in rates):
+            raise InputError(f"`rates` of Mamba must be finite numbers <= 0, at least one; got {self.rates!r}.")
+        steps = self.step if isinstance(self.step, tuple) else (self.step, self.step)
+        if len(steps) != 2 or not all(_is_number(s) for s in steps) or not 0 < steps[0] <= steps[1]:
+            raise InputError(
+                f"`step` of Mamba must be a number > 0 or (low, high) with low <= high; got {self.step!r}."
+            )
+
+    @property
+    def traits(self) -> Traits:
+        """Linear with a row of weights per channel, bounded; earlier pairs decay unless all rates are 0."""
+        still = self.rates is not None and not np.any(self.rates)
+        return Traits(
+            linear_in_values="per-channel",
+            order_free=still,
+            rewrite="adds" if still else "decays",
+            bounded=True,
+            extras=(_STEP, _RATES),
+        )
+
+    def blank(self, state: State) -> Arrays:
+        """Return the zero matrix; InputError where a tuple of rates has another length than d_k."""
+        if isinstance(self.rates, tuple) and len(self.rates) != state.d_k:
+            raise InputError(f"`rates` of Mamba must hold d_k={state.d_k} numbers; got {len(self.rates)}.")
+        return {"h": state.zeros(state.d_v, state.d_k)}
+
+    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Return step (*batch, n, d_v) and rates (*batch, d_v, d_k) of these pairs."""
+        xp, device = namespace(keys), ar.device_of(keys)
+        full = dict(extras)
+        if "rates" not in full:
+            if self.rates is None:
+                row = -np.arange(1.0, state.d_k + 1)
+            else:
+                row = np.broadcast_to(np.asarray(self.rates, dtype=np.float64), (state.d_k,))
+            rates = xp.asarray(row.copy(), dtype=keys.dtype, device=device)
+            full["rates"] = xp.broadcast_to(rates, (*state.batch, state.d_v, state.d_k))
+        if "step" not in full:
+            steps = xp.asarray(self._channel_steps(state.d_v), dtype=keys.dtype, device=device)
+            full["step"] = xp.broadcast_to(steps, (*keys.shape[:-1], state.d_v))
+        return full
+
+    def _channel_steps(self, d_v: int) -> np.ndarray[Any, Any]:
+        low, high = self.step if isinstance(self.step, tuple) else (self.step, self.step)
+        places = (np.arange(d_v) + 0.5) / max(1, d_v)
+        return np.exp(math.log(low) + places * (math.log(high) - math.log(low)))
+
+    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+        """The rule: h <- exp(D A) h + (D u) B^T."""
+        xp = namespace(key)
+        steps = transpose(extras["step"])
+        return {"h": xp.exp(steps * extras["rates"]) * arrays["h"] + (steps * transpose(value)) @ key}
+
+    def many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """The rule on a block of pairs at a time: the exponentials of a block at once, its states in turn."""
+        xp = namespace(keys)
+        n, per_pair = int(keys.shape[-2]), math.prod(keys.shape[:-2]) * int(keys.shape[-1] * values.shape[-1])
+        size = max(1, min(self.chunk, _BLOCK // max(1, per_pair)))
+        h, recalls = arrays["h"], []
+        for start in range(0, n, size):
+            at = slice(start, min(start + size, n))
+            steps, rates = extras["step"][..., at, :], extras["rates"][..., None, :, :]
+            written = (steps * values[..., at, :])[..., None] * keys[..., at, None, :]
+            if queries is None:
+                later = _sum_after(steps, xp)
+                kept = xp.exp(rates[..., 0, :, :] * xp.sum(steps, axis=-2)[..., None])
+                h = kept * h + xp.sum(xp.exp(rates * later[..., None]) * written, axis=-3)
+                continue
+            decays = xp.exp(rates * steps[..., None])
+            states = []
+            for i in range(int(steps.shape[-2])):
+                before, h = h, decays[..., i, :, :] * h + written[..., i, :, :]
+                states.append(h if read == "after" else before)
+            found = xp.stack(states, axis=-3) @ queries[..., at, :, None]
+            recalls.append(found[..., 0])
+        return {"h": h}, xp.concat(recalls, axis=-2) if recalls else None
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return h x for each query."""
+        return queries @ transpose(state["h"])
+
+
+@dataclass(frozen=True)
+class Mamba2(RecurrentStore):
+    """f(x) = H x with H <- a H + (D v) k^T: one decay for the whole matrix of a head (SSD).
+
+    As a memory: key = B (d_k = N), value = x (d_v = P), query = C. Their a_t = exp(dt_t A) is our `decay`, dt_t our
+    `step`; the two are given apart. H is `state["H"]` (d_v, d_k). The skip connection D x stores nothing and is
+    left out.
+
+    Parameters
+    ----------
+    decay: a, number in [0, 1] for every pair unless `write` is given its own; 1 is the outer product store. The
+        default 0.99 is exp(-0.01): the middle of the paper's initial steps at A = -1.
+    step: number >= 0 that multiplies every value, 1 by default.
+
+    write takes `decay` (..., n) or `log_decay` (..., n) <= 0 in its place, and `step` (..., n) >= 0.
+
+    State: H. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
+    Source: Dao and Gu 2024 (2405.21060, state space duality).
+
+    >>> import numpy as np
+    >>> store = Mamba2(decay=0.5)
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[4.0], [6.0]]))
+    >>> store.recall(state, np.eye(2)).tolist()
+    [[2.0], [6.0]]
+    """
+
+    decay: float = 0.99
+    step: float = 1.0
+
+    equation = "f(x) = H x, H <- a H + (D v) k^T"
+    summary = "Adds every pair to one matrix that decays as a whole (state space duality)."
+    source = Source(
+        title="Transformers are SSMs: Generalized Models and Efficient Algorithms "
+        "Through Structured State Space Duality",
+        authors="Dao, Tri and Gu, Albert",
+        year=2024,
+        venue="ICML",
+        arxiv="2405.21060",
+        equation="scalar-decay recurrence h_t = a_t h_(t-1) + B_t (dt_t x_t)^T, y_t = C_t^T h_t",
+        deviations=(
+            "decay and step are given apart; the paper ties them by a = exp(dt A)",
+            "no skip connection, convolution or gate",
+        ),
+    )
+    cost = "write 2 d_k d_v, recall d_k d_v"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (_is_number(self.decay) and 0 <= self.decay <= 1):
+            raise InputError(f"`decay` of Mamba2 must be a number in [0, 1]; got {self.decay!r}.")
+        if not (_is_number(self.step) and self.step >= 0):
+            raise InputError(f"`step` of Mamba2 must be a finite number >= 0; got {self.step!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, bounded; earlier pairs decay unless the decay is 1."""
+        still = self.decay == 1
+        return Traits(
+            linear_in_values="shared",
+            order_free=still,
+            rewrite="adds" if still else "decays",
+            bounded=True,
+            extras=(_DECAY, _LOG_DECAY, _SCALE),
+        )
+
+    def blank(self, state: State) -> Arrays:
+        """Return the zero matrix."""
+        return {"H": state.zeros(state.d_v, state.d_k)}
+
+    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Return decay and step of every pair (*batch, n)."""
+        step = number_or_array(extras.get("step"), self.step, keys)
+        return {"decay": decay_from(extras, self.decay, keys, self.name), "step": step}
+
+    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+        """The rule: H <- a H + (D v) k^T."""
+        scaled = value * extras["step"][..., None]
+        return {"H": arrays["H"] * extras["decay"][..., None] + transpose(scaled) @ key}
+
+    def many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """The rule for a chunk at a time (core.chunk)."""
+        state, recalls = outer_chunks(
+            contiguous(transpose(arrays["H"])),
+            keys,
+            values * extras["step"][..., None],
+            decay=extras["decay"],
+            queries=queries,
+            read=read,
+            chunk=self.chunk,
+        )
+        return {"H": transpose(state)}, recalls
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return H x for each query."""
+        return queries @ transpose(state["H"])
+
+    def similarity(self, d_k: int, n: int) -> Similarity | None:
+        """Return σ(s) = s where nothing decays and no value is scaled."""
+        return Similarity(Linear()) if self.decay == 1 and self.step == 1 else None
+
+
+def _sum_after(steps: Array, xp: Namespace) -> Array:
+    """Return for each pair the sum of the steps after it, (..., n, d_v), the last row 0; never by subtraction."""
+    none = xp.zeros_like(steps[..., :1, :])
+    after = xp.concat([none, xp.flip(steps, axis=-2)[..., :-1, :]], axis=-2)
+    return xp.flip(xp.cumulative_sum(after, axis=-2), axis=-2)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+_STEP = Extra("step", "step D of each pair and channel", ("n", "d_v"), default=0.01, low=0.0)
+_RATES = Extra("rates", "rate A of each channel and key coordinate", ("d_v", "d_k"), default=-1.0, high=0.0)
+_DECAY = Extra("decay", "factor a that the state is multiplied by before each pair", ("n",), 0.99, low=0.0, high=1.0)
+_LOG_DECAY = Extra("log_decay", "natural logarithm of the decay, in place of `decay`", ("n",), default=0.0, high=0.0)
+_SCALE = Extra("step", "factor D of each value", ("n",), default=1.0, low=0.0)
+
+register(
+    "mamba",
+    Mamba,
+    summary=Mamba.summary,
+    options={
+        "rates": "decay rates A <= 0: one number or one per key coordinate (default -1, -2, ..., -d_k)",
+        "step": "step > 0, or (low, high) spread over the channels (default 0.001 to 0.1)",
+    },
+    article=True,
+)
+register(
+    "mamba-2",
+    Mamba2,
+    summary=Mamba2.summary,
+    options={"decay": "decay per pair in [0, 1] (default 0.99)", "step": "factor of every value (default 1)"},
+    article=True,
+)
