@@ -88,7 +88,7 @@ class Orthonormal(Law):
         if n > d:
             raise InputError(f"only d = {d} orthonormal rows fit into {d} dimensions; got n = {n}.")
         columns, triangle = np.linalg.qr(rng.standard_normal((d, n)))
-        return np.ascontiguousarray((columns * np.sign(np.diagonal(triangle))).T, dtype=np.float64)
+        return np.array((columns * np.sign(np.diagonal(triangle))).T, dtype=np.float64, order="C")
 
     @property
     def words(self) -> str:
@@ -103,7 +103,8 @@ class Signs(Law):
     name: ClassVar[str] = "signs"
 
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
-        return (2.0 * rng.integers(0, 2, size=(n, d)) - 1.0) / math.sqrt(d)
+        signs = 2.0 * rng.integers(0, 2, size=(n, d)) - 1.0
+        return np.asarray(signs / math.sqrt(d), dtype=np.float64)
 
     @property
     def words(self) -> str:

@@ -1,0 +1,62 @@
+"""The measurement: signal and interference, capacity, choice, information, geometry, estimates.
+
+The checks of the store contract are in `assocmem.ruler.contract`.
+"""
+
+from assocmem.ruler.capacity import Capacity, crossing, crossing_of_curve
+from assocmem.ruler.choice import choice_capacity, choice_definition, right_choices
+from assocmem.ruler.estimate import (
+    definition_of,
+    per_trial_numbers,
+    same_definition,
+    summarise,
+    summarise_shares,
+    summarise_weighted,
+)
+from assocmem.ruler.gram import Geometry, geometry
+from assocmem.ruler.information import bits_per_recall, bits_per_state
+from assocmem.ruler.intervals import mean_interval, median_interval, share_interval
+from assocmem.ruler.preparation import Preparation
+from assocmem.ruler.readings import (
+    READINGS,
+    TAIL_LIMIT,
+    by_channel_weights,
+    by_projection,
+    by_vectors,
+    by_weights,
+    tail_share,
+)
+from assocmem.ruler.weights import own_weights, recall_weights, recall_with_own_weights
+
+__all__ = [
+    "READINGS",
+    "TAIL_LIMIT",
+    "Capacity",
+    "Geometry",
+    "Preparation",
+    "bits_per_recall",
+    "bits_per_state",
+    "by_channel_weights",
+    "by_projection",
+    "by_vectors",
+    "by_weights",
+    "choice_capacity",
+    "choice_definition",
+    "crossing",
+    "crossing_of_curve",
+    "definition_of",
+    "geometry",
+    "mean_interval",
+    "median_interval",
+    "own_weights",
+    "per_trial_numbers",
+    "recall_weights",
+    "recall_with_own_weights",
+    "right_choices",
+    "same_definition",
+    "share_interval",
+    "summarise",
+    "summarise_shares",
+    "summarise_weighted",
+    "tail_share",
+]

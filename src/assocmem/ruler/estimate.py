@@ -1,0 +1,226 @@
+"""Estimates: a statistic over trials with its interval, its definition and everything needed to repeat it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from assocmem.core.arrays import Array, to_numpy
+from assocmem.core.errors import InputError
+from assocmem.core.types import Estimate
+from assocmem.ruler.intervals import METHODS, mean_interval, median_interval, share_interval
+from assocmem.ruler.readings import READINGS, Floats
+
+Statistic: TypeAlias = Literal["rms", "mean", "median"]
+
+_WORDS = {"rms": "root mean square", "mean": "mean", "median": "median"}
+
+
+def definition_of(statistic: str, reading: str = "weights") -> str:
+    """Return the definition of a ratio's statistic in words.
+
+    Raises InputError for an unknown statistic or reading, and for any but the median of the projection ratio.
+
+    >>> definition_of("median", "projection")[:37]
+    'median over trials of the projection '
+    """
+    if statistic not in _WORDS:
+        raise InputError(f"`statistic` must be one of {', '.join(_WORDS)}; got {statistic!r}.")
+    if reading not in READINGS:
+        raise InputError(f"`reading` must be one of {', '.join(READINGS)}; got {reading!r}.")
+    if reading == "projection" and statistic != "median":
+        raise InputError(
+            f"the projection ratio is summarised by its median only, as its tail is heavy; got {statistic!r}."
+        )
+    return f"{_WORDS[statistic]} over trials of the {READINGS[reading]}"
+
+
+def summarise(
+    per_trial: Sequence[float] | Array,
+    statistic: Statistic = "rms",
+    *,
+    reading: str = "weights",
+    seed: int = 0,
+    sampler: str = "",
+    level: float = 0.95,
+    definition: str | None = None,
+) -> Estimate:
+    """Return the statistic of ratios over independent trials with its interval.
+
+    Parameters
+    ----------
+    per_trial: ratios >= 0, one number a trial, shape (trials,); or (trials, m), the m targets of every trial,
+        which are first reduced to one number a trial by the same statistic, because they depend on each other.
+    statistic: "rms" (root of the mean square), "mean" or "median".
+    reading: "weights", "vectors" or "projection" (median only): which ratio it is.
+    seed, sampler: how the trials were drawn; recorded.
+    level: of the interval.
+    definition: in place of the words for reading and statistic, for other quantities >= 0.
+
+    Returns an Estimate; its interval is None (with a reason) for fewer than two trials, for a median of fewer
+    than six, and where a ratio is infinite because a target got no weight. Raises InputError for NaN, negative
+    numbers and other shapes. Cost: linear in the number of ratios.
+
+    >>> found = summarise([0.9, 1.1, 1.0, 1.2], "rms")
+    >>> round(found.value, 3), found.low < 1.05 < found.high
+    (1.056, True)
+    """
+    words = definition_of(statistic, reading) if definition is None else definition
+    if statistic not in _WORDS:
+        raise InputError(f"`statistic` must be one of {', '.join(_WORDS)}; got {statistic!r}.")
+    numbers = per_trial_numbers(per_trial, statistic)
+    n = numbers.size
+    record: dict[str, Any] = {
+        "n_trials": n, "seed": seed, "definition": words, "statistic": statistic, "sampler": sampler,
+        "method": METHODS[statistic], "level": _checked_level(level),
+    }  # fmt: skip
+    if n == 0:
+        return Estimate(None, None, None, reason="no trials were measured", **record)
+    infinite = int(np.isinf(numbers).sum())
+    if statistic == "median":
+        middle = float(np.median(numbers)) if infinite < (n + 1) // 2 else math.inf
+        if math.isinf(middle):
+            return Estimate(math.inf, None, None, reason=_no_signal(infinite, n), **record)
+        return _with_interval(middle, median_interval(numbers, level) if n > 1 else None, record)
+    if infinite:
+        return Estimate(math.inf, None, None, reason=_no_signal(infinite, n), **record)
+    scale = float(numbers.max()) or 1.0
+    power = 2 if statistic == "rms" else 1
+    scaled = (numbers / scale) ** power
+    value = scale * float(scaled.mean()) ** (1 / power)
+    ends = mean_interval(scaled, level) if n > 1 else None
+    return _with_interval(value, ends and tuple(scale * end ** (1 / power) for end in ends), record)
+
+
+def summarise_weighted(
+    mean_squares: Sequence[float] | Array,
+    *,
+    reading: str = "weights",
+    seed: int = 0,
+    sampler: str = "similarities, importance sampling",
+    level: float = 0.95,
+) -> Estimate:
+    """Return the rms ratio from each trial's own estimate of the mean square (trials,), already weighted.
+
+    For similarities drawn by another law than their own (tilted by e^(2 beta s)) and weighted back: the weighted
+    mean square of a trial is an unbiased estimate, its root is not, so the root is taken after the mean over
+    trials. Interval, errors and cost as in `summarise` with "rms".
+    """
+    return summarise(
+        np.sqrt(per_trial_numbers(mean_squares, "mean")),
+        "rms",
+        reading=reading,
+        seed=seed,
+        sampler=sampler,
+        level=level,
+    )
+
+
+def summarise_shares(
+    shares: Sequence[float] | Array,
+    recalls_per_trial: int,
+    *,
+    definition: str,
+    seed: int = 0,
+    sampler: str = "",
+    level: float = 0.95,
+) -> Estimate:
+    """Return the mean over trials of a share in [0, 1] with its interval (see `intervals.share_interval`).
+
+    Parameters: shares (trials,), the part of each trial's recalls that had a property; recalls_per_trial >= 1;
+    definition, the property in words. Raises InputError for numbers outside [0, 1].
+    """
+    numbers = per_trial_numbers(shares, "mean")
+    if numbers.size and numbers.max() > 1:
+        raise InputError(f"`shares` must lie in [0, 1]; got {numbers.max():g}.")
+    if isinstance(recalls_per_trial, bool) or int(recalls_per_trial) != recalls_per_trial or recalls_per_trial < 1:
+        raise InputError(f"`recalls_per_trial` must be a whole number >= 1; got {recalls_per_trial!r}.")
+    n = numbers.size
+    record: dict[str, Any] = {
+        "n_trials": n, "seed": seed, "definition": definition, "statistic": "share", "sampler": sampler,
+        "method": METHODS["share"], "level": _checked_level(level),
+    }  # fmt: skip
+    if n == 0:
+        return Estimate(None, None, None, reason="no trials were measured", **record)
+    return _with_interval(
+        float(numbers.mean()), share_interval(numbers, int(recalls_per_trial), level) if n > 1 else None, record
+    )
+
+
+def per_trial_numbers(ratios: Sequence[float] | Array, statistic: str) -> Floats:
+    """Return one number a trial (trials,): the statistic over the m targets of each trial in (trials, m).
+
+    Raises InputError for NaN or negative numbers, naming the trial, and for other shapes.
+    """
+    numbers = np.asarray(ratios if isinstance(ratios, list | tuple) else to_numpy(ratios))
+    if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "fiub":
+        raise InputError(
+            f"`per_trial` must be numbers of shape (trials,) or (trials, m); got {numbers.shape}, {numbers.dtype}."
+        )
+    numbers = numbers.astype(np.float64)
+    bad = np.isnan(numbers) | (numbers < 0)
+    if bad.any():
+        raise InputError(f"`per_trial` must be numbers >= 0; trial {np.argwhere(bad)[0][0]} is negative or NaN.")
+    if numbers.ndim == 1:
+        return numbers
+    if numbers.shape[1] == 0:
+        raise InputError("`per_trial` must hold at least one target a trial; got none.")
+    if statistic == "median":
+        return np.asarray(np.median(numbers, axis=1), dtype=np.float64)
+    if statistic == "mean":
+        return np.asarray(numbers.mean(axis=1), dtype=np.float64)
+    top = np.max(numbers, axis=1, keepdims=True)
+    scale = np.where((top > 0) & np.isfinite(top), top, 1.0)
+    return np.asarray(scale[:, 0] * np.sqrt(np.mean((numbers / scale) ** 2, axis=1)), dtype=np.float64)
+
+
+class Defined(Protocol):
+    """Anything that says what it is: an Estimate, a Capacity."""
+
+    @property
+    def definition(self) -> str:
+        """The definition in words."""
+
+
+def same_definition(results: Iterable[Defined]) -> str:
+    """Return the one definition of all `results`; refuse to put two definitions together.
+
+    To be called before results share a column, a curve or an axis. Raises InputError naming the first two that
+    differ, and where there are no results.
+    """
+    found = list(dict.fromkeys(result.definition for result in results))
+    if not found:
+        raise InputError("there are no results to put together.")
+    if len(found) > 1:
+        raise InputError(
+            f"results of different definitions must not be put together: ({found[0]}) and ({found[1]})"
+            + (f" and {len(found) - 2} more." if len(found) > 2 else ".")
+        )
+    return found[0]
+
+
+def _with_interval(value: float, ends: tuple[float, ...] | None, record: dict[str, Any]) -> Estimate:
+    n = record["n_trials"]
+    if n < 2:
+        return Estimate(value, None, None, reason=f"an interval needs at least two trials; there is {n}", **record)
+    if ends is None:
+        reason = f"an interval of the median at level {record['level']:g} needs more trials than {n}"
+        return Estimate(value, None, None, reason=reason, **record)
+    low, high = ends
+    if math.isinf(high):
+        reason = "too many trials have an infinite ratio for an upper limit"
+        return Estimate(value, min(low, value), None, reason=reason, **record)
+    return Estimate(value, min(low, value), max(high, value), **record)
+
+
+def _no_signal(infinite: int, n: int) -> str:
+    return f"the target got no weight in {infinite} of {n} trials, so the ratio is infinite there"
+
+
+def _checked_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise InputError(f"`level` must lie between 0 and 1; got {level!r}.")
+    return float(level)

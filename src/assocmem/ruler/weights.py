@@ -1,0 +1,238 @@
+"""Recall weights of any store that is linear in its values, read without looking inside.
+
+f(x) = sum_i A_i(x) v_i, so writing one-hot values and recalling gives the weights themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from assocmem.core.arrays import Array, as_array, as_floating, device_of, namespace, state_dtype_for, to_numpy
+from assocmem.core.errors import InputError
+from assocmem.core.growing import GrowingStore
+from assocmem.core.store import Store
+from assocmem.core.types import Pairs
+from assocmem.ruler.readings import checked_indices
+
+Numbers: TypeAlias = np.ndarray[Any, Any]
+
+_BLOCK = 1 << 22
+
+
+def recall_weights(
+    store: Store,
+    pairs: Pairs,
+    queries: Array,
+    *,
+    by: Literal["auto", "one-hot", "store"] = "auto",
+    block: int | None = None,
+) -> Numbers:
+    """Return the weight of every stored pair in the recall of every query.
+
+    Parameters
+    ----------
+    store: a store whose recall is linear in the values.
+    pairs: n pairs, keys (*batch, n, d_k), values (*batch, n, d_v), with the extras that the store takes.
+    queries: (..., m, d_k), leading axes broadcasting against the batch.
+    by: "one-hot" writes one-hot values, in blocks of `block` columns; "store" asks the store's own `weights`,
+        which only stores that keep their pairs have; "auto" takes the store's where it has them.
+    block: columns (or, for weights of each channel, pairs) to write at once; by default about 4 million numbers.
+
+    Returns a NumPy array in the recall's dtype: (..., m, n) where the weights are shared by all value channels,
+    (..., m, n, d_v) where each channel has its own. The recall of zero values is subtracted from affine stores.
+    Raises InputError for stores that are not linear in their values, and whatever the store raises.
+    Cost: one write of all pairs and one recall of all queries for each block.
+
+    >>> from assocmem.stores.outer import OuterProduct
+    >>> recall_weights(OuterProduct(), Pairs(np.eye(2), np.ones((2, 1))), np.array([[2.0, 3.0]])).tolist()
+    [[2.0, 3.0]]
+    """
+    kind = _linearity(store)
+    if by not in ("auto", "one-hot", "store"):
+        raise InputError(f"`by` must be 'auto', 'one-hot' or 'store'; got {by!r}.")
+    if by == "store" and not isinstance(store, GrowingStore):
+        raise InputError(f"{store.name} keeps no pairs and so has no weights of its own; read it by 'one-hot'.")
+    pairs = _as_arrays(pairs)
+    if isinstance(store, GrowingStore) and by != "one-hot" and kind == "shared" and not store.traits.affine:
+        return to_numpy(store.weights(_written(store, pairs, pairs.values), queries))
+    if kind == "per-channel":
+        return _by_channel(store, pairs, queries, block)
+    step = block or max(1, _BLOCK // max(1, pairs.n))
+    parts = []
+    for start in range(0, pairs.n, step):
+        hot = _one_hot(pairs, np.arange(start, min(start + step, pairs.n)))
+        parts.append(to_numpy(_response(store, pairs, hot, queries)))
+    if not parts:
+        recall = to_numpy(_recalled(store, pairs, pairs.values, queries))
+        return recall[..., :0]
+    return np.concatenate(parts, axis=-1)
+
+
+def own_weights(store: Store, pairs: Pairs, queries: Array, targets: Sequence[int] | Array) -> Numbers:
+    """Return the weight of each query's own target in its recall: the diagonal of `recall_weights`, cheaply.
+
+    Parameters: as in `recall_weights`; targets (m,), indices of pairs. Returns (..., m), or (..., m, d_v) where
+    each value channel has its own weights. Cost: one write and one recall with a one-hot channel for every
+    target, in blocks; for weights of each channel, one write for every target.
+    """
+    return _own(store, _as_arrays(pairs), queries, targets, recalls=False)[1]
+
+
+def recall_with_own_weights(
+    store: Store, pairs: Pairs, queries: Array, targets: Sequence[int] | Array
+) -> tuple[Numbers, Numbers, Numbers | None]:
+    """Return what `by_vectors` needs: recalls (..., m, d_v), own weights as `own_weights`, and the zero recall.
+
+    The zero recall (..., m, d_v), of all values zero, is None for stores that are not affine. Recalls and
+    weights come from the same write, in which every target has a one-hot channel beside the values.
+    """
+    pairs = _as_arrays(pairs)
+    recalls, own = _own(store, pairs, queries, targets, recalls=True)
+    zero = None
+    if store.traits.affine:
+        zero = to_numpy(_recalled(store, pairs, _zeros_like(pairs.values), queries))
+    return recalls, own, zero
+
+
+def _own(
+    store: Store, pairs: Pairs, queries: Array, targets: Sequence[int] | Array, *, recalls: bool
+) -> tuple[Numbers, Numbers]:
+    kind = _linearity(store)
+    queries = as_array(queries, "queries", like=pairs.keys)
+    chosen = checked_indices(targets, int(queries.shape[-2]), pairs.n)
+    d_v = int(pairs.values.shape[-1])
+    if chosen.size == 0:
+        answer = to_numpy(_recalled(store, pairs, pairs.values, queries))
+        return answer, answer if kind == "per-channel" else answer[..., 0:0].sum(axis=-1)
+    if kind == "per-channel":
+        answer = to_numpy(_recalled(store, pairs, pairs.values, queries)) if recalls else np.zeros(0)
+        return answer, _own_by_channel(store, pairs, queries, chosen)
+    xp = namespace(pairs.values)
+    answers, weights, order = [], [], []
+    for at, names in _blocks_of_targets(chosen, pairs.n):
+        hot = _one_hot(pairs, names)
+        asked = xp.take(queries, _index(xp, at, queries), axis=-2)
+        places = np.searchsorted(names, chosen[at])
+        if recalls and not store.traits.affine:
+            both = to_numpy(_recalled(store, pairs, xp.concat([pairs.values, hot], axis=-1), asked))
+            answers.append(both[..., :d_v])
+            rows = both[..., d_v:]
+        else:
+            if recalls:
+                answers.append(to_numpy(_recalled(store, pairs, pairs.values, asked)))
+            rows = to_numpy(_response(store, pairs, hot, asked))
+        weights.append(rows[..., np.arange(at.size), places])
+        order.append(at)
+    back = np.argsort(np.concatenate(order), kind="stable")
+    answer = np.concatenate(answers, axis=-2)[..., back, :] if recalls else np.zeros(0)
+    return answer, np.concatenate(weights, axis=-1)[..., back]
+
+
+def _blocks_of_targets(chosen: Numbers, n: int) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yield the queries (positions) of each block of targets and the block's sorted different targets."""
+    names = np.unique(chosen)
+    width = max(1, _BLOCK // max(1, n + chosen.size))
+    for start in range(0, names.size, width):
+        block = names[start : start + width]
+        yield np.flatnonzero(np.isin(chosen, block)), block
+
+
+def _by_channel(store: Store, pairs: Pairs, queries: Array, block: int | None) -> Numbers:
+    """Return (..., m, n, d_v): pair by pair, its value set to ones in all channels and the others to zeros."""
+    queries = as_array(queries, "queries", like=pairs.keys)
+    xp = namespace(pairs.values)
+    zero = _zeros_like(pairs.values)
+    base = _recalled(store, pairs, zero, queries) if store.traits.affine else None
+    width = int(pairs.keys.shape[-1]) + int(pairs.values.shape[-1])
+    step = block or max(1, _BLOCK // max(1, width * (pairs.n + int(queries.shape[-2]))))
+    parts = []
+    for start in range(0, pairs.n, step):
+        names = np.arange(start, min(start + step, pairs.n))
+        values = xp.stack([_one_hot(pairs, np.array([j])) * xp.ones_like(pairs.values) for j in names])
+        answer = _recalled(store, _repeated(pairs, names.size), values, queries)
+        answer = answer if base is None else answer - base
+        parts.append(np.moveaxis(to_numpy(answer), 0, -2))
+    if not parts:
+        return to_numpy(_recalled(store, pairs, zero, queries))[..., None, :][..., :0, :]
+    return np.concatenate(parts, axis=-2)
+
+
+def _own_by_channel(store: Store, pairs: Pairs, queries: Array, chosen: Numbers) -> Numbers:
+    xp = namespace(pairs.values)
+    rows, order = [], []
+    for name in np.unique(chosen):
+        at = np.flatnonzero(chosen == name)
+        asked = xp.take(queries, _index(xp, at, queries), axis=-2)
+        values = _one_hot(pairs, np.array([name])) * xp.ones_like(pairs.values)
+        rows.append(to_numpy(_response(store, pairs, values, asked)))
+        order.append(at)
+    return np.concatenate(rows, axis=-2)[..., np.argsort(np.concatenate(order)), :]
+
+
+def _response(store: Store, pairs: Pairs, values: Array, queries: Array) -> Array:
+    """Return the recall of `values`, less the recall of zero values where the store is affine."""
+    answer = _recalled(store, pairs, values, queries)
+    return answer - _recalled(store, pairs, _zeros_like(values), queries) if store.traits.affine else answer
+
+
+def _recalled(store: Store, pairs: Pairs, values: Array, queries: Array) -> Array:
+    return store.recall(_written(store, pairs, values), queries)
+
+
+def _written(store: Store, pairs: Pairs, values: Array) -> Any:
+    batch = tuple(int(n) for n in values.shape[:-2])
+    state = store.empty(int(pairs.keys.shape[-1]), int(values.shape[-1]), batch=batch)
+    return store.write(state, pairs.keys, values, **pairs.extras)
+
+
+def _one_hot(pairs: Pairs, names: Numbers) -> Array:
+    """Return values (*batch, n, len(names)): row names[c] is one in channel c, all else zero."""
+    values = pairs.values
+    xp = namespace(values)
+    hot = np.zeros((pairs.n, names.size))
+    hot[names, np.arange(names.size)] = 1.0
+    rows = xp.asarray(hot, dtype=values.dtype, device=device_of(values))
+    return xp.broadcast_to(rows, (*values.shape[:-2], pairs.n, names.size))
+
+
+def _repeated(pairs: Pairs, times: int) -> Pairs:
+    """Return the pairs with a new leading batch axis."""
+    xp = namespace(pairs.keys)
+    keys = xp.broadcast_to(pairs.keys, (times, *pairs.keys.shape))
+    return Pairs(keys, pairs.values, pairs.law, pairs.extras)
+
+
+def _as_arrays(pairs: Pairs) -> Pairs:
+    """Return the pairs with values in the dtype of a state, so that half precision does not round the weights."""
+    keys = as_array(pairs.keys, "keys")
+    values = as_array(pairs.values, "values", like=keys)
+    if keys.ndim < 2 or values.ndim < 2 or keys.shape[:-1] != values.shape[:-1]:
+        raise InputError(
+            f"`pairs` must hold keys (..., n, d_k) and values (..., n, d_v) of the same leading axes; "
+            f"got {tuple(keys.shape)} and {tuple(values.shape)}."
+        )
+    xp = namespace(values)
+    values = as_floating(values, xp)
+    values = xp.astype(values, state_dtype_for(values.dtype, xp), copy=False)
+    return Pairs(keys, values, pairs.law, pairs.extras)
+
+
+def _zeros_like(values: Array) -> Array:
+    return namespace(values).zeros_like(values)
+
+
+def _index(xp: Any, at: Numbers, like: Array) -> Array:
+    return xp.asarray(at, dtype=xp.int64, device=device_of(like))
+
+
+def _linearity(store: Store) -> str:
+    kind = store.traits.linear_in_values
+    if kind == "no":
+        raise InputError(
+            f"{store.name} is not linear in its values, so its memories have no weights; "
+            "use the projection ratio (ruler.by_projection) instead."
+        )
+    return kind
