@@ -174,7 +174,7 @@ class InnerModel:
             out, gain = normalised(out)
             error = norm_backward(out, gain, out - target)
         else:
-            error, gain = out - target, xp.ones_like(keys[..., :1]) if self.depth > 1 else None
+            error, gain = out - target, xp.ones_like(rates)[..., None] if self.depth > 1 else None
         errors, gains = [error], [gain]
         for i in range(self.depth - 1, 0, -1):
             matrix, slope = weights[self.name("W", i)], slopes[i - 1]

@@ -12,6 +12,7 @@ import numpy as np
 
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array
+from assocmem.core.blockwise import in_dtype, working_dtype
 from assocmem.core.errors import InputError
 from assocmem.core.inner_model import Factors, InnerModel
 from assocmem.core.stability import finite_arrays, warn_unstable
@@ -84,7 +85,8 @@ class InnerTraining(Store):
         """Return f(q) with the weights after the last pair; zeros where nothing was written."""
         if state.n == 0:
             return queries @ state.zeros(state.d_k, state.d_v)
-        model = self.model(state.d_k)
+        model, xp = self.model(state.d_k), state.xp
+        queries = in_dtype(queries, working_dtype(state.dtype, xp), xp)
         weights, batch = self._held(state)
         if batch is None:
             return model.forward(model.plain(weights), queries)
@@ -113,8 +115,13 @@ class InnerTraining(Store):
     ) -> tuple[Mapping[str, Array], Any]:
         """Return the arrays after the pairs and, given queries, their recalls (before their own pair if `early`)."""
         xp, model, count = state.xp, self.model(state.d_k), int(keys.shape[-2])
+        wide = working_dtype(state.dtype, xp)
+        keys, values = in_dtype(keys, wide, xp), in_dtype(values, wide, xp)
+        queries = None if queries is None else in_dtype(queries, wide, xp)
         rates = extras.get("rate")
-        rates = xp.ones((*state.batch, count), dtype=state.dtype, device=state.device) if rates is None else rates
+        if rates is None:
+            rates = xp.ones((*state.batch, count), dtype=wide, device=state.device)
+        rates = in_dtype(rates, wide, xp)
         weights, batch = self._held(state)
         out, start, worst = [], 0, 0.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -132,11 +139,13 @@ class InnerTraining(Store):
                     out.append(model.forward(model.trained(weights, batch, shares), queries[..., at, :]))
                 if batch.n == self.mini_batch:
                     weights, batch = model.moved(weights, batch, steps[..., -1:]), None
+                    weights = {name: in_dtype(in_dtype(a, state.dtype, xp), wide, xp) for name, a in weights.items()}
                 start = at.stop
-        arrays = finite_arrays(self, state, self._arrays(state, weights, batch), keys, values, extras, _ADVICE)
+            arrays = self._arrays(state, weights, batch)
         if worst > _STABLE:
             what = "base_rate times rate times the curvature of a mini-batch (for a single pair: squared key length)"
-            warn_unstable(self, what, worst, _STABLE, _ADVICE)
+            warn_unstable(self, what, worst, _STABLE, _ADVICE, stacklevel=6)
+        finite_arrays(self, state, arrays, keys, values, extras, _ADVICE)
         return arrays, xp.concat(out, axis=-2) if out else None
 
     def _steps(self, model: InnerModel, batch: Factors) -> Array:
@@ -188,22 +197,26 @@ class InnerTraining(Store):
             if batch is None:
                 arrays[name] = state.zeros(room, *shape)
             else:
-                rest = state.zeros(room - batch.n, *shape)
+                rest = in_dtype(state.zeros(room - batch.n, *shape), rows[name].dtype, state.xp)
                 arrays[name] = state.xp.concat([rows[name], rest], axis=len(state.batch))
-        return arrays
+        return {name: in_dtype(a, state.dtype, state.xp) for name, a in arrays.items()}
 
     def _held(self, state: State) -> tuple[dict[str, Array], Factors | None]:
-        """Return the weights that the open batch started with, and the batch (None where none is open)."""
-        model, seen = self.model(state.d_k), state.n % self.mini_batch
-        weights = {name: state[name] for name in model.shapes(state.d_k, state.d_v)}
+        """Return the weights that the open batch started with, and the batch (None where none is open).
+
+        Both are in the dtype to compute in: float32 where the state is kept in 16 bits, rounded once a batch.
+        """
+        model, seen, xp = self.model(state.d_k), state.n % self.mini_batch, state.xp
+        held = {name: in_dtype(a, working_dtype(state.dtype, xp), xp) for name, a in state.arrays.items()}
+        weights = {name: held[name] for name in model.shapes(state.d_k, state.d_v)}
         if not seen:
             return weights, None
         inputs, errors = (
-            tuple(state[f"open_{model.name(kind, i)}"][..., :seen, :] for i in range(model.depth))
+            tuple(held[f"open_{model.name(kind, i)}"][..., :seen, :] for i in range(model.depth))
             for kind in ("inputs", "errors")
         )
-        gains = state["open_gains"][..., :seen, :] if "open_gains" in state.arrays else None
-        return weights, Factors(inputs, errors, state["open_rates"][..., :seen], gains)
+        gains = held["open_gains"][..., :seen, :] if "open_gains" in held else None
+        return weights, Factors(inputs, errors, held["open_rates"][..., :seen], gains)
 
 
 def is_number(x: object) -> bool:
