@@ -55,6 +55,8 @@ def sums_over_pieces(
     Cost: one draw and one evaluation of each σ for each similarity of the longest layout; memory is a block of
     65,536 similarities for each worker.
     """
+    if not layouts:
+        return {}
     columns = tuple(Column(sigma, layout, dtype_for(sigma, d).name) for sigma, layout in layouts.items())
     each = SimilarityLaw(d, size=1).streams
     tasks = [StreamTask(seed, name, i, d, columns) for i in range(-(-streams // each))]

@@ -1,0 +1,79 @@
+"""Tidy rows: one measured ratio a row, with its interval, its theory and what it takes to repeat it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assocmem import theory
+from assocmem.core.results import Row
+from assocmem.core.types import Estimate, Prediction
+from assocmem.lab.subject import Subject
+
+DEFINITIONS = {
+    "n_memories": "M, stored pairs, counting the target",
+    "cosine": "between a query and the stored key that it asks for",
+    "beta": "sharpness on unit keys, where the store has one",
+    "sampler": "keys: keys and values are drawn, written and recalled. similarities: similarities of independent random "
+    "unit keys are drawn exactly and σ is applied; tilted: by importance sampling",
+    "statistic": "of the ratio over trials: rms, mean or median",
+    "reading": "weights: sqrt(sum over i != j of A_ij^2)/|A_jj|; vectors: ||f(k_j) - A_jj v_j||/(|A_jj| ||v_j||); "
+    "projection: the same with the least-squares coefficient of f(k_j) on v_j in place of A_jj",
+    "value": "interference-to-signal ratio, a dimensionless amplitude ratio",
+    "low": "lower end of the 95 % interval over trials, null where there is none",
+    "high": "upper end of the 95 % interval over trials, null where there is none",
+    "n_trials": "independent trials behind the value",
+    "theory": "the rms ratio that theory gives by weights, null where there is none",
+}
+
+
+def ratio_row(
+    one: Subject,
+    estimate: Estimate,
+    *,
+    experiment: str,
+    d_k: int,
+    d_v: int | None,
+    n_memories: int,
+    cosine: float,
+    reading: str,
+    prediction: Prediction | None,
+) -> Row:
+    """Return one row of a curve; the columns are explained in DEFINITIONS."""
+    return {
+        "experiment": experiment,
+        "store": one.key,
+        "label": one.label,
+        "d_k": d_k,
+        "d_v": d_v,
+        "n_memories": n_memories,
+        "cosine": cosine,
+        "beta": one.beta(d_k, n_memories),
+        "sampler": estimate.sampler,
+        "statistic": estimate.statistic,
+        "reading": reading,
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "n_trials": estimate.n_trials,
+        "seed": estimate.seed,
+        "theory": None if prediction is None else prediction.value,
+        "theory_source": None if prediction is None else prediction.source,
+        "reason": estimate.reason,
+    }
+
+
+def predicted_ratio(one: Subject, d_k: int, n_memories: int, *, cosine: float = 1.0, law: str = "sphere",
+                    statistic: str = "rms") -> Prediction | None:  # fmt: skip
+    """Return what theory says of the ratio: exact for V^T σ(K x) and the sphere's law, and for the optimal store.
+
+    None where theory has no such statistic for this store.
+    """
+    sigma = one.sigma(d_k, n_memories)
+    if sigma is not None:
+        if statistic != "rms" or law != "sphere":
+            return None
+        return theory.ratio(sigma, d_k, n_memories, cosine=cosine)
+    if one.key == "optimal-linear" and law in ("sphere", "gaussian") and cosine == 1:
+        settings: Any = {"law": law, "statistic": statistic}
+        return theory.optimal_ratio(d_k, n_memories, **settings)
+    return None

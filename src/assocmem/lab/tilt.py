@@ -1,0 +1,100 @@
+"""Importance sampling of similarities where a few large ones carry the mean square of the weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from assocmem.core.activation import Activation
+from assocmem.core.random import stream
+from assocmem.lab.sphere import SimilarityLaw
+from assocmem.lab.weighing import Block, weigh
+
+FloatArray = np.ndarray[Any, Any]
+TAIL = 0.1
+DRAWS = 4096
+_GRID = 4000
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """Similarities drawn towards the query and weighted back, without bias.
+
+    A similarity y of the sphere's law f is moved to s = (y + c)/(1 + c y), c in [0, 1): the sphere's conformal map.
+    The moved law is f(s) (1-c²)^((d-1)/2) / (1 - c s)^(d-1), the envelope of Wood (1994) for the von Mises-Fisher
+    law e^(θ s) f(s), so that every draw has the exact weight (1 - c s)^(d-1) / (1-c²)^((d-1)/2); for σ(s)² =
+    e^(2 beta s) the best c gives nearly equal products. tail: E σ^4/(E σ²)² for the sphere's own law. spread: the
+    same quantity, E (σ² weight)²/(E σ²)², for the moved law.
+    """
+
+    c: float
+    tail: float
+    spread: float
+
+    def log_weight(self, s: FloatArray, d: int) -> FloatArray:
+        """Return the logarithm of the weight that undoes the move."""
+        return (d - 1) * (np.log1p(-self.c * s) - 0.5 * np.log1p(-self.c * self.c))
+
+
+@lru_cache(maxsize=512)
+def tilt_for(sigma: Activation, d: int) -> Tilt:
+    """Return the move c in [0, 1) whose products σ(s)² weight spread least, with the tails before and after.
+
+    A sum over 4000 angles decides; it steers the sampler and enters no estimate.
+    """
+    if d == 1:
+        return Tilt(0.0, 1.0, 1.0)
+    angle = (np.arange(_GRID) + 0.5) * (np.pi / _GRID)
+    s = np.cos(angle)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_square = 2 * np.log(np.abs(np.asarray(sigma(s), dtype=np.float64)))
+    log_density = (d - 2) * np.log(np.sin(angle))
+    log_density -= _log_sum(log_density)
+    mean = _log_sum(log_density + log_square)
+    if not np.isfinite(mean):
+        return Tilt(0.0, 1.0, 1.0)
+
+    def spread(c: float) -> float:
+        log_weight = Tilt(c, 0.0, 0.0).log_weight(s, d)
+        return float(np.exp(min(700.0, _log_sum(log_density + 2 * log_square + log_weight) - 2 * mean)))
+
+    moves, tail = [0.0, *np.tanh(np.geomspace(1e-3, 8, 80))], spread(0.0)
+    for _ in range(2):
+        best = int(np.argmin([spread(float(c)) for c in moves]))
+        low, high = moves[max(0, best - 1)], moves[min(len(moves) - 1, best + 1)]
+        moves = [moves[best], *np.linspace(low, high, 33)[1:-1]]
+    c = float(min(moves, key=spread))
+    return Tilt(c, tail, spread(c))
+
+
+def carried_by_few(sigma: Activation, d: int, n_memories: int, trials: int = 100) -> bool:
+    """Say whether few similarities carry the mean square: E σ^4/(M (E σ²)²) > 0.1 with a hundred trials.
+
+    More trials draw more similarities and bear a heavier tail in the same proportion.
+    """
+    return n_memories > 1 and tilt_for(sigma, d).tail > TAIL * n_memories * trials / 100
+
+
+def tilted_mean_squares(
+    sigma: Activation, d: int, *, seed: int, trials: int, draws: int = DRAWS, name: str = "tilted"
+) -> FloatArray:
+    """Return independent unbiased estimates of E σ(s)², one a trial (trials,), each from `draws` moved similarities.
+
+    Cost: trials x draws similarities in float64, 0.3 ms a trial.
+    """
+    tilt = tilt_for(sigma, d)
+    law = SimilarityLaw(d, np.float64, size=draws)
+    block, means = Block(), np.empty(trials)
+    for trial in range(trials):
+        s = law.draw(stream(seed, name, d, trial))[0]
+        s += tilt.c * (1 - s * s) / (1 + tilt.c * s)  # (s + c)/(1 + c s), exact also near 1
+        means[trial] = np.mean(weigh(sigma, block.load(s)) ** 2 * np.exp(tilt.log_weight(s, d)))
+    return means
+
+
+def _log_sum(logs: FloatArray) -> float:
+    top = float(np.max(logs))
+    return top + float(np.log(np.sum(np.exp(logs - top)))) if np.isfinite(top) else top
