@@ -10,7 +10,7 @@ import numpy as np
 
 from assocmem.core.random import stream
 from assocmem.core.types import Pairs
-from assocmem.inputs import at_cosine, glyph_pairs, key_law, unit_rows
+from assocmem.inputs import at_cosine, glyph_pairs, key_law
 from assocmem.page.offer import COUNTS, LETTERS, MEMORIES, choice, rounded
 from assocmem.ruler import by_weights, recall_weights
 from assocmem.theory import capacity, none, optimal_ratio, ratio
@@ -28,7 +28,7 @@ def _query(pairs: Pairs, cosine: float, draw: int) -> np.ndarray[Any, Any]:
     key = pairs.keys[TARGET : TARGET + 1]
     if cosine == 1.0:
         return np.asarray(key)
-    return unit_rows(at_cosine(key, cosine, stream(PAGE_SEED, "page query", key.shape[1], draw)))
+    return at_cosine(stream(PAGE_SEED, "page query", key.shape[1], draw), key, cosine)
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,26 @@
+import { byId, element } from "./controls.js";
+import { load } from "./data.js";
+
+// Text between $ signs is mathematics.
+function typeset(text) {
+  const line = element("span");
+  text.split("$").forEach((part, i) => {
+    if (i % 2 === 0) return line.append(part);
+    const maths = element("span");
+    globalThis.katex.render(part, maths, { throwOnError: false, output: "htmlAndMathml" });
+    line.append(maths);
+  });
+  return line;
+}
+
+export async function why() {
+  const data = await load("why");
+  for (const item of data.derivations) {
+    const steps = item.steps.map((step) => {
+      const line = element("li", {}, typeset(step.text));
+      if (step.check) line.append(element("div", { class: "check" }, "Check: ", typeset(step.check)));
+      return line;
+    });
+    byId("why-list").append(element("details", {}, element("summary", {}, item.title), element("div", {}, element("ol", {}, ...steps))));
+  }
+}
