@@ -339,6 +339,17 @@ def test_gradients_are_finite_where_singular_values_meet_and_recalls_agree(ridge
     np.testing.assert_allclose(store.solution(state).detach().numpy(), plain, atol=1e-14)
 
 
+@pytest.mark.parametrize("ridge", [1.0, 1e-14, 1e-26, 1e-30, 1e-300])
+def test_recording_gradients_changes_no_recall_of_dependent_keys(ridge):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(22)
+    keys, values = rng.normal(size=(16, 3)) @ rng.normal(size=(3, 8)), rng.normal(size=(16, 2))
+    store = OptimalLinear(ridge)
+    recorded = written(torch.tensor(keys, requires_grad=True), torch.tensor(values), store=store)
+    plain = store.solution(written(keys, values, store=store))
+    np.testing.assert_allclose(store.solution(recorded).detach().numpy(), plain, atol=1e-13)
+
+
 @pytest.mark.parametrize(("d_k", "d_v"), [(0, 2), (3, 0), (1, 1)])
 def test_narrow_widths_and_empty_stores_have_an_answer(d_k, d_v):
     state = written(np.ones((20, d_k)), np.ones((20, d_v)), cuts=(3,))
