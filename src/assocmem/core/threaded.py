@@ -1,0 +1,280 @@
+"""Softmax attention over many pairs in plain NumPy: a few Python threads, each with single-threaded BLAS.
+
+Every thread goes through its own share of the pairs in blocks that stay in its cache, with its own running maximum;
+the shares are merged by log-sum-exp. Weights are powers of two of logits in units of log 2, because NumPy's `exp2`
+is the faster and the more accurate of its vectorised exponentials (where it is not vectorised, `exp` is used).
+
+Two properties of the hardware shape the blocks. BLAS multiplies small matrices (m n k <= 10^6) without packing
+them first, which is faster here, so one `matmul` call goes through a stack of small products; and two threads lose
+time whenever they hand over the interpreter's lock, so every call works on a few hundred thousand numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from assocmem.core.errors import InputError
+
+Floats: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+MAX_THREADS = 4
+SMALL_PRODUCT = 10**6
+"""Largest m n k that BLAS multiplies without packing."""
+SLAB_NUMBERS = 10240
+"""Numbers of keys (or values) in one small product: they stay in the first cache."""
+TILE_ROWS = 128
+"""Queries in one tile."""
+CHUNK_NUMBERS = 2**18
+"""Weights computed by one call."""
+CHUNK_PAIRS = 2**15
+"""Pairs in one call at most."""
+HEADROOM = 24.0
+"""The running maximum may stand this many doublings above the shift before the shift follows it."""
+WORTH_A_THREAD = 2**21
+"""Multiply-adds below which a further thread does not pay."""
+
+
+def thread_count() -> int:
+    """Return how many threads a large recall may use: ASSOCMEM_THREADS, by default min(cores, 4).
+
+    The environment variable is read at every recall; results do not depend on it beyond rounding. Raises
+    InputError where it is not a whole number >= 1.
+    """
+    text = os.environ.get("ASSOCMEM_THREADS")
+    if text is None:
+        return min(_cores(), MAX_THREADS)
+    if not text.isdigit() or int(text) < 1:
+        raise InputError(f"the environment variable ASSOCMEM_THREADS must be a whole number >= 1; got {text!r}.")
+    return int(text)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.cache
+def _power() -> tuple[Any, float]:
+    """Return the fastest vectorised exponential and the logarithm of its base."""
+    try:
+        found = np.lib.introspect.opt_func_info(func_name="^exp2$")["exp2"]["ff"]["current"]
+    except (AttributeError, KeyError):
+        found = "baseline"
+    return (np.exp, 1.0) if "baseline" in found else (np.exp2, math.log(2.0))
+
+
+class _SingleThreadedBlas:
+    """Context in which BLAS uses one thread; nested and concurrent uses share it, the last one out restores."""
+
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _inside: ClassVar[int] = 0
+    _limiter: ClassVar[Any] = None
+
+    def __enter__(self) -> None:
+        cls = type(self)
+        with cls._lock:
+            if cls._inside == 0:
+                cls._limiter = _blas().limit(limits=1, user_api="blas")
+            cls._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        cls = type(self)
+        with cls._lock:
+            cls._inside -= 1
+            if cls._inside == 0:
+                cls._limiter.restore_original_limits()
+
+
+@functools.cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@dataclass
+class Attended:
+    """What `attend` found: output (m, d_v), log mass and largest logit (m,), both in natural units, float64."""
+
+    output: Floats
+    log_mass: Floats
+    peak: Floats
+
+
+def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats) -> Attended:
+    """Return softmax(scale K x)^T V for each query, each seeing every pair.
+
+    Parameters
+    ----------
+    keys (n, d_k), values (n, d_v): rows contiguous, n >= 1, one dtype (float32 or float64), which is computed in.
+    queries: (m, d_k) of the same dtype. scale: finite number >= 0, or one for each query (m,).
+
+    Logits outside the dtype's range show in `peak` as infinity or NaN: the caller decides. Working memory: some
+    megabytes a thread, plus the output. Cost: n m (d_k + d_v) multiply-adds.
+    """
+    n, m = len(keys), len(queries)
+    power, base = _power()
+    factor = np.broadcast_to(np.asarray(scale, np.float64) / base, (m,))
+    rows = [slice(start, min(start + TILE_ROWS, m)) for start in range(0, m, TILE_ROWS)]
+    work = n * m * (keys.shape[1] + values.shape[1])
+    threads = max(1, min(thread_count(), work // WORTH_A_THREAD, n * len(rows)))
+    by_pairs = n >= threads * 4096 or len(rows) < threads
+    cuts = [n * i // threads for i in range(threads + 1)]
+    shares: list[list[_Tile]] = [[] for _ in rows]
+
+    def make(at: slice) -> _Tile:
+        with np.errstate(all="ignore"):
+            scaled = (queries[at] * factor[at, None]).astype(keys.dtype)
+        return _Tile(np.ascontiguousarray(scaled.T), int(values.shape[1]), power)
+
+    def run(worker: int) -> None:
+        mine = range(len(rows)) if by_pairs else range(worker, len(rows), threads)
+        here = [make(rows[i]) for i in mine]
+        first, last = (cuts[worker], cuts[worker + 1]) if by_pairs else (0, n)
+        _go_through(here, keys[first:last], values[first:last])
+        for i, tile in zip(mine, here, strict=True):
+            shares[i].append(tile)
+
+    with _SingleThreadedBlas():
+        _in_threads(run, threads)
+    output = np.empty((m, values.shape[1]), keys.dtype)
+    mass, peak = np.empty(m), np.empty(m)
+    with np.errstate(all="ignore"):
+        for at, tiles in zip(rows, shares, strict=True):
+            output[at], mass[at], peak[at] = _merged(tiles)
+    return Attended(output, mass * base, peak * base)
+
+
+def _in_threads(run: Any, threads: int) -> None:
+    """Call run(0), ..., run(threads - 1) at once, the first in this thread; raise the first error of any."""
+    errors: list[BaseException] = []
+
+    def guarded(worker: int) -> None:
+        try:
+            run(worker)
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            errors.append(error)
+
+    others = [threading.Thread(target=guarded, args=(i,), daemon=True) for i in range(1, threads)]
+    for thread in others:
+        thread.start()
+    guarded(0)
+    for thread in others:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _go_through(tiles: list[_Tile], keys: Floats, values: Floats) -> None:
+    """Let every tile absorb all pairs, chunk by chunk, so that a chunk is read from memory once."""
+    if not tiles:
+        return
+    rows = max(tile.rows for tile in tiles)
+    slab, stack = _block_shape(rows, max(1, keys.shape[1], values.shape[1]))
+    scratch = _Scratch(slab, stack, rows, int(values.shape[1]), keys.dtype)
+    with np.errstate(all="ignore"):
+        for start in range(0, len(keys), stack * slab):
+            k, v = keys[start : start + stack * slab], values[start : start + stack * slab]
+            whole = len(k) // slab * slab
+            for tile in tiles:
+                if tile.rows == 1:
+                    tile.absorb_one(k, v, scratch)
+                    continue
+                if whole:
+                    tile.absorb(k[:whole], v[:whole], slab, scratch)
+                if whole < len(k):
+                    tile.absorb(k[whole:], v[whole:], len(k) - whole, scratch)
+
+
+def _block_shape(rows: int, width: int) -> tuple[int, int]:
+    """Return the pairs in one small product and how many of them one call goes through."""
+    slab = min(SMALL_PRODUCT // (rows * width), SLAB_NUMBERS // width) // 16 * 16
+    if slab < 48:
+        slab = 256
+    return slab, max(1, min(CHUNK_NUMBERS // (slab * rows), CHUNK_PAIRS // slab))
+
+
+class _Scratch:
+    """The block buffers of one thread."""
+
+    def __init__(self, slab: int, stack: int, rows: int, d_v: int, dtype: Any) -> None:
+        self.weights = np.empty(stack * slab * rows, dtype)
+        self.sums = np.empty(stack * rows * d_v, dtype)
+        self.ones = np.ones(stack * slab, dtype)
+
+
+class _Tile:
+    """A block of queries and what it has absorbed: weights' sum and weighted values, scaled by base^-shift."""
+
+    def __init__(self, queries: Floats, d_v: int, power: Any) -> None:
+        self.queries = queries  # (d_k, rows), already scaled
+        self.rows = rows = int(queries.shape[1])
+        self.power = power
+        self.peak = np.full(rows, -np.inf, queries.dtype)
+        self.shift = np.zeros(rows, queries.dtype)
+        self.shifted = False
+        self.total = np.zeros(rows, queries.dtype)
+        self.sums = np.zeros((rows, d_v), queries.dtype)
+
+    def absorb(self, keys: Floats, values: Floats, slab: int, scratch: _Scratch) -> None:
+        """Take in the pairs, in a stack of products of `slab` pairs each (their number is a multiple of it)."""
+        n, rows = len(keys), self.rows
+        stack = n // slab
+        flat = scratch.weights[: n * rows].reshape(n, rows)
+        logits = flat.reshape(stack, slab, rows)
+        np.matmul(keys.reshape(stack, slab, keys.shape[1]), self.queries, out=logits)
+        # Folding 16 pairs into one long row lets the maximum run over long rows.
+        fold = 16 if n % 16 == 0 else 1
+        top = flat.reshape(n // fold, fold * rows).max(axis=0).reshape(fold, rows).max(axis=0)
+        self._follow(top)
+        if self.shifted:
+            flat -= self.shift
+        self.power(flat, out=flat)
+        self.total += scratch.ones[:n] @ flat
+        sums = scratch.sums[: stack * self.sums.size].reshape(stack, *self.sums.shape)
+        np.matmul(logits.mT, values.reshape(stack, slab, values.shape[1]), out=sums)
+        self.sums += sums[0] if stack == 1 else np.add.reduce(sums, axis=0)
+
+    def absorb_one(self, keys: Floats, values: Floats, scratch: _Scratch) -> None:
+        """Take in the pairs for a single query, by matrix-vector products."""
+        logits = scratch.weights[: len(keys)]
+        np.matmul(keys, self.queries[:, 0], out=logits)
+        self._follow(logits.max(keepdims=True))
+        if self.shifted:
+            logits -= self.shift
+        self.power(logits, out=logits)
+        self.total += logits.sum()
+        self.sums[0] += logits @ values
+
+    def _follow(self, top: Floats) -> None:
+        """Update the running maximum; move the shift where the maximum left [shift, shift + HEADROOM]."""
+        np.maximum(self.peak, top, out=self.peak)
+        lead = self.peak - self.shift
+        if lead.min() >= 0 and lead.max() <= HEADROOM:
+            return
+        shift = np.where((lead >= 0) & (lead <= HEADROOM), self.shift, self.peak)
+        factor = self.power(self.shift - shift)
+        # Before anything was absorbed the sums are zero, and zero times an infinite factor would be NaN.
+        np.copyto(factor, 0, where=self.total == 0)
+        self.total *= factor
+        self.sums *= factor[:, None]
+        self.shift = shift
+        self.shifted = True
+
+
+def _merged(tiles: list[_Tile]) -> tuple[Floats, Floats, Floats]:
+    """Return output, log mass and largest logit of a tile's shares (in units of the power's base)."""
+    shift = np.max([t.shift for t in tiles], axis=0).astype(np.float64)
+    factors = [tiles[0].power(t.shift - shift) for t in tiles]
+    total = sum(t.total * f for t, f in zip(tiles, factors, strict=True))
+    sums = sum(t.sums * f[:, None] for t, f in zip(tiles, factors, strict=True))
+    log = np.log2 if tiles[0].power is np.exp2 else np.log
+    return sums / total[:, None], shift + log(total), np.max([t.peak for t in tiles], axis=0)

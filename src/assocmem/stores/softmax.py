@@ -1,0 +1,242 @@
+"""Softmax attention: all pairs are kept, and a query's weights over them sum to one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from assocmem.core import arrays as ar
+from assocmem.core.activation import Exp
+from assocmem.core.arrays import Array
+from assocmem.core.attention import Beta, attend, attention_weights
+from assocmem.core.blockwise import Causal, Visible, in_dtype
+from assocmem.core.errors import InputError
+from assocmem.core.growing import GrowingStore, Recalled
+from assocmem.core.register import register
+from assocmem.core.sharpness import POLICIES, Constant, ScalableSoftmax, Sharpness, as_sharpness
+from assocmem.core.types import Similarity, Source, State, Traits
+
+COUNT_BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class SoftmaxAttention(GrowingStore):
+    """f(x) = V^T softmax(beta(n) K x): the values' mean, weighted by e^(beta k.x) over the pairs that x can see.
+
+    sharpness: the policy beta(n); also a number >= 0 (constant), None (sqrt(d_k)) or a policy's name. beta
+        multiplies similarities of unit keys. beta = 0 gives the plain mean, beta = inf the limit: the pairs with
+        exactly the largest similarity share equally. At n = 1 the weight is exactly 1.
+    count: what n is. "visible": the pairs that the query can see, so that n follows causal position and restarts
+        with every segment of a mask; "stored": all pairs of the state. They differ only under a mask.
+
+    State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v) multiply-adds per
+    recall, some megabytes of working memory whatever n and the number of queries are. A query that sees nothing
+    recalls zeros (not NaN), with log mass -inf and weights 0. Half precision is computed in float32; logits that
+    float32 does not hold to four digits are computed again in float64; beyond that RecallOverflowError is raised.
+    Large recalls of plain NumPy arrays use several threads (`core.threaded.thread_count`). A gradient at beta = inf
+    flows through the values alone.
+    Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `core.sharpness`.
+
+    >>> import numpy as np
+    >>> store = SoftmaxAttention(2.0)
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.array([[0.0, 1.0]])).round(4).tolist()
+    [[4.7616]]
+    >>> SoftmaxAttention(np.inf).recall(state, np.array([[0.6, 0.8], [1.0, 1.0]])).tolist()
+    [[5.0], [4.0]]
+    """
+
+    sharpness: Sharpness = field(default_factory=Constant)
+    count: Literal["visible", "stored"] = "visible"
+
+    equation = "f(x) = V^T softmax(beta(n) K x)"
+    summary = "Keeps every pair; a softmax over the similarities picks among them."
+    source = Source(
+        title="Attention Is All You Need",
+        authors="Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and Jones, Llion and "
+        "Gomez, Aidan N. and Kaiser, Lukasz and Polosukhin, Illia",
+        year=2017,
+        arxiv="1706.03762",
+        equation="eq. 1: Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V",
+        deviations=(
+            "beta multiplies the similarity of unit keys; their 1/sqrt(d_k) on keys and queries of length sqrt(d_k) "
+            "is beta = sqrt(d_k), the default",
+        ),
+    )
+    cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+
+    def __post_init__(self) -> None:
+        value = float(self.sharpness) if isinstance(self.sharpness, np.number) else self.sharpness
+        object.__setattr__(self, "sharpness", as_sharpness(value))
+        if self.count not in ("visible", "stored"):
+            raise InputError(f"`count` of SoftmaxAttention must be 'visible' or 'stored'; got {self.count!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear with shared weights, order-free, averaging, growing; takes masks."""
+        return _TRAITS
+
+    def similarity(self, d_k: int, n: int) -> Similarity:
+        """Return σ(s) = e^(beta(n) (s - 1)), normalised."""
+        return Similarity(Exp(self.sharpness.beta(max(n, 1), d_k)), normalised=True)
+
+    # `n_total` is what only a sharpness that depends on n needs, so the wider signature is this store's own.
+    def recall_with_mass(
+        self, state: State, queries: Array, *, mask: Array | None = None, n_total: Any = None
+    ) -> Recalled:
+        """Return the recall (..., m, d_v) and the log of the weights' sum (..., m), for `merge`.
+
+        Parameters
+        ----------
+        queries, mask: as for `recall`.
+        n_total: number of pairs of all shards together that a query can see, where this state is one shard: a whole
+            number >= 1 or an array of them broadcasting to (..., m). Without it n is this state's own.
+
+        The log mass is in float64, of logits beta k.x without any shift; at beta = inf it is the largest similarity,
+        and `ties` counts the pairs that share it. Raises as `recall` does.
+        """
+        queries = self._checked_queries(state, queries)
+        mask = self._checked_mask(state, queries, mask)
+        state = self._following(state, queries)
+        counts = None if n_total is None else _checked_counts(n_total, tuple(queries.shape[:-1]), state.batch)
+        found = self._attend(state, self._as_state_dtype(state, queries), mask, counts)
+        return found._replace(output=self._finish(found.output, state, queries))
+
+    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
+        return self._attend(state, queries, mask).output
+
+    def _attend(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Recalled:
+        beta = self._beta(state, queries, visible, counts)
+        return attend(state["keys"], state["values"], queries, beta, visible)
+
+    def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
+        return attention_weights(state["keys"], queries, self._beta(state, queries, mask), mask)
+
+    def _scan(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        first = state.n + (1 if read == "after" else 0)
+        state = self._write(state, keys, values, extras)
+        return state, self._attend(state, queries, Causal(first)).output
+
+    def _beta(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Beta:
+        """Return the sharpness, one number or one for each query where n differs between them."""
+        if not self.sharpness.depends_on_n:
+            return self._beta_at(1, state.d_k)
+        if counts is None and isinstance(visible, Causal):
+            counts = visible.first + np.arange(int(queries.shape[-2]))
+        elif counts is None and visible is not None and self.count == "visible":
+            counts = _visible_counts(visible)
+        if counts is None:
+            return self._beta_at(state.n, state.d_k)
+        distinct, which = np.unique(np.asarray(counts), return_inverse=True)
+        each = np.array([self._beta_at(int(n), state.d_k) for n in distinct], dtype=np.float64)
+        return each[which].reshape(np.shape(counts))
+
+    def _beta_at(self, n: int, d_k: int) -> float:
+        beta = self.sharpness.beta(max(n, 1), d_k)
+        if n <= 1 and math.isnan(beta):
+            return 0.0  # inf * ln 1: a single memory has weight 1 at any sharpness
+        if not beta >= 0:
+            raise InputError(
+                f"the sharpness of SoftmaxAttention must be >= 0; {self.sharpness} gave {beta} at n = {n}."
+            )
+        return beta
+
+
+def _visible_counts(mask: Array) -> Any:
+    """Return how many pairs each query sees, (..., m), in NumPy; block by block."""
+    xp = ar.namespace(mask)
+    total: Any = 0
+    for start in range(0, int(mask.shape[-1]), COUNT_BLOCK):
+        block = mask[..., start : start + COUNT_BLOCK]
+        total = total + ar.to_numpy(xp.sum(in_dtype(block, xp.int64, xp), axis=-1))
+    return np.broadcast_to(total, tuple(mask.shape[:-1]))
+
+
+def _checked_counts(n_total: Any, shape: tuple[int, ...], batch: tuple[int, ...]) -> Any:
+    counts = ar.to_numpy(ar.as_array(n_total, "n_total"))
+    wanted = (*ar.broadcast_shapes(shape[:-1], batch), shape[-1])
+    if counts.dtype.kind not in "iu" or (counts.size and counts.min() < 0):
+        raise InputError(f"`n_total` of SoftmaxAttention.recall_with_mass must be whole numbers >= 0; got {n_total!r}.")
+    try:
+        return np.broadcast_to(counts, wanted)
+    except ValueError:
+        raise InputError(
+            f"`n_total` of SoftmaxAttention.recall_with_mass must broadcast to {wanted}; got shape {counts.shape}."
+        ) from None
+
+
+_TRAITS = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=False, keeps_pairs=True)
+
+
+def softmax(
+    beta: float | None = None,
+    sharpness: Sharpness | str | None = None,
+    reference: float | None = None,
+    s: float | None = None,
+    count: Literal["visible", "stored"] = "visible",
+) -> SoftmaxAttention:
+    """Return SoftmaxAttention by plain settings.
+
+    Parameters
+    ----------
+    beta: sharpness on unit keys, a number >= 0 (inf for argmax); sqrt(d_k) where left out. Under a policy with a
+        reference length it is the sharpness at that length.
+    sharpness: "constant" (default), "log-n", "qwen", "yarn", "ssmax", or a Sharpness (then give nothing else of it).
+    reference: the length L of "log-n", "qwen" and "yarn", a number of memories > 1; 1024 where left out.
+    s: the scale of "ssmax", s ln n.
+    count: what n is, "visible" or "stored".
+
+    Raises InputError for a setting that the policy does not have.
+
+    >>> softmax(beta=8.0, sharpness="log-n", reference=1024).sharpness
+    LogN(reference=1024, at_reference=8.0)
+    """
+    given = {"beta": beta, "reference": reference, "s": s}
+    if sharpness is None:
+        sharpness = "constant"
+    if isinstance(sharpness, Sharpness):
+        _refuse(given, type(sharpness).__name__)
+        return SoftmaxAttention(sharpness, count)
+    if isinstance(beta, np.number):
+        beta = float(beta)
+    if sharpness == "constant":
+        _refuse({"reference": reference, "s": s}, sharpness)
+        return SoftmaxAttention(Constant(beta), count)
+    if sharpness == "ssmax":
+        _refuse({"beta": beta, "reference": reference}, sharpness)
+        if s is None:
+            raise InputError("the sharpness 'ssmax' needs `s`, the scale of s ln n.")
+        return SoftmaxAttention(ScalableSoftmax(s), count)
+    if sharpness not in POLICIES:
+        raise InputError(f"`sharpness` must be one of {', '.join(POLICIES)}, or a Sharpness; got {sharpness!r}.")
+    _refuse({"s": s}, sharpness)
+    policy: Callable[..., Sharpness] = POLICIES[sharpness]
+    settings = {} if reference is None else {"reference": reference}
+    return SoftmaxAttention(policy(at_reference=beta, **settings), count)
+
+
+def _refuse(given: dict[str, Any], policy: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"the sharpness {policy!r} has no setting `{name}`; leave it out.")
+
+
+register(
+    "softmax",
+    softmax,
+    summary=SoftmaxAttention.summary,
+    options={
+        "beta": "sharpness on unit keys, a number >= 0 or inf (argmax); sqrt(d_k) by default",
+        "sharpness": "how beta follows the number of memories: constant, log-n, qwen, yarn or ssmax",
+        "reference": "the length L at which log-n, qwen and yarn have sharpness beta; 1024 by default",
+        "s": "the scale of ssmax, s ln n",
+        "count": "which memories n counts: visible (to the query) or stored",
+    },
+    article=True,
+)
