@@ -27,6 +27,11 @@ class Activation(ABC):
     def formula(self) -> str:
         """σ(s) as a plain-text formula in s."""
 
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Similarities at which σ or one of its derivatives jumps; quadrature splits there."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Linear(Activation):
@@ -72,6 +77,11 @@ class ReLU(Activation):
         if self.power == 3:
             return positive * s * s
         return positive**self.power
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """The threshold."""
+        return (self.threshold,)
 
     @property
     def formula(self) -> str:
@@ -186,10 +196,19 @@ class Exp(Activation):
 
 @dataclass(frozen=True)
 class Custom(Activation):
-    """σ given as any Python function of an array of similarities, with a name for tables."""
+    """σ given as any Python function of an array of similarities, with a name for tables.
+
+    kinks: similarities at which the function or its slope jumps; naming them makes theory faster and surer.
+    """
 
     function: Callable[[Array], Array]
     name: str = "custom"
+    kinks: tuple[float, ...] = ()
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """The kinks it was given."""
+        return self.kinks
 
     def __call__(self, s: Array) -> Array:
         """Return function(s), refusing a result of another shape."""

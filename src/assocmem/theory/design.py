@@ -1,0 +1,229 @@
+"""The design rule: how sharp attention must be for M memories, how sharp it can usefully be, and what that serves.
+
+ln ratio = (ln (M-1) + ln E e^(2b(s-1)))/2 + b (1 - ρ) is convex in the sharpness b. Its minimum b* is where the mean
+of s under the law tilted by e^(2bs) equals the query's cosine: I_{d/2}(2b)/I_{d/2-1}(2b) = ρ. A clean query (ρ = 1)
+has no finite minimum: sharper is always better.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from assocmem.core.activation import Activation, Exp
+from assocmem.core.types import Prediction, Similarity
+from assocmem.theory import similarity as exact
+from assocmem.theory.answer import none, predict
+from assocmem.theory.bessel import log_mean_exp, mean_cosine
+from assocmem.theory.domain import (
+    EPS,
+    checked_cosine,
+    checked_memories,
+    checked_ratio,
+    checked_width,
+    log_others,
+    regime,
+)
+from assocmem.theory.optimal import optimal_capacity, optimal_ratio
+
+_SHARPEST = 1e150
+
+
+@dataclass(frozen=True)
+class Design:
+    """What softmax attention needs to serve M memories at a ratio, and whether it can.
+
+    sharpness: the smallest beta on unit keys that suffices, None where none does. logit_scale: beta/d, the factor on
+        q.k for queries and keys of length sqrt(d); the usual 1/sqrt(d) is beta = sqrt(d).
+    reached: the ratio at `sharpness`, or at the best sharpness where the wanted ratio is out of reach.
+    best_sharpness: the beta of the lowest ratio; value None where the ratio keeps falling.
+    largest: the largest M served at the wanted ratio, at the best sharpness; value None where there is no limit.
+    sentence: the answer in words.
+    """
+
+    d: int
+    n_memories: float
+    ratio: float
+    cosine: float
+    feasible: bool
+    sharpness: float | None
+    logit_scale: float | None
+    reached: Prediction
+    best_sharpness: Prediction
+    largest: Prediction
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Whether a store serves M memories at a ratio: what it reaches there, and the largest M that it serves.
+
+    feasible is None where theory has no answer; `sentence` says which and why.
+    """
+
+    feasible: bool | None
+    reached: Prediction
+    largest: Prediction
+    sentence: str
+
+
+def design(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Design:
+    """Return the smallest softmax sharpness that keeps M memories at an rms ratio of at most `ratio`.
+
+    Parameters
+    ----------
+    d: width of the keys, 1 or >= 2. n_memories: M >= 1, counting the target.
+    ratio: wanted interference-to-signal ratio, > 0. cosine: ρ between query and stored key, in [-1, 1].
+
+    Not feasible where even the best sharpness leaves a larger ratio (or one above 1e150 would be needed).
+    Raises InputError for numbers out of range.
+
+    >>> plan = design(64, 1272264, 1.0)
+    >>> round(plan.sharpness, 5), round(plan.logit_scale * 64, 5)
+    (8.0, 8.0)
+    >>> design(64, 2e6, 1.0, cosine=0.6).feasible
+    False
+    """
+    width, n, wanted = checked_width(d), checked_memories(n_memories), checked_ratio(ratio)
+    cosine = checked_cosine(cosine, width)
+    best = best_sharpness(d, cosine)
+    top = _SHARPEST if best.value is None else best.value
+    target = math.log(wanted)
+    sharpness = _smallest(lambda b: _log_ratio(width, n, b, cosine) - target, top)
+    largest = _largest(width, wanted, cosine, best.value)
+    reached = exact.ratio(Exp(top if sharpness is None else sharpness), width, n, cosine=cosine)
+    return Design(
+        d=d,
+        n_memories=n,
+        ratio=wanted,
+        cosine=cosine,
+        feasible=sharpness is not None,
+        sharpness=sharpness,
+        logit_scale=None if sharpness is None else sharpness / width,
+        reached=reached,
+        best_sharpness=best,
+        largest=largest,
+        sentence=_sentence(n, wanted, sharpness, best, largest, reached),
+    )
+
+
+def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
+    """Return the sharpness with the lowest rms ratio for queries at cosine ρ, whatever M is.
+
+    The root b of I_{d/2}(2b)/I_{d/2-1}(2b) = ρ: about ρ d / (2 (1 - ρ^2)) for large d. It is 0 for ρ <= 0; at ρ = 1
+    the value is None with a reason. The relative error grows like 1e-14/(1-ρ).
+
+    >>> round(best_sharpness(64, 0.6).value, 3)
+    29.753
+    """
+    from scipy.optimize import brentq
+
+    width = checked_width(d)
+    cosine = checked_cosine(cosine, width)
+    words = regime(width, cosine)
+    source = "root b of I_{d/2}(2b)/I_{d/2-1}(2b) = ρ"
+    if cosine == 1:
+        reason = "no finite one at cosine 1: the ratio falls with every increase of sharpness"
+        return none("best sharpness", reason, regime=words, source=source)
+    if cosine <= 0:
+        return predict("best sharpness", -math.inf, regime=words, source=source)
+    high = width * cosine / (1 - cosine * cosine) + width
+    root = brentq(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high, xtol=1e-300, rtol=4 * EPS)
+    error = 64 * EPS * (1 + 1 / (1 - cosine))
+    return predict("best sharpness", math.log(root), regime=words, source=source, error=error)
+
+
+def requirement(
+    similarity: Similarity | Activation, d: int, n_memories: float, ratio: float, cosine: float = 1.0
+) -> Requirement:
+    """Return whether a store of the form V^T σ(K x) keeps M memories at an rms ratio of at most `ratio`.
+
+    Parameters: as for `design`; `similarity` is the store's at this d and M.
+
+    >>> from assocmem.core.activation import ReLU
+    >>> requirement(ReLU(2), 64, 2000, 1.0).feasible, requirement(ReLU(2), 64, 3000, 1.0).feasible
+    (True, False)
+    """
+    reached = exact.ratio(similarity, d, n_memories, cosine=cosine)
+    return _required(reached, exact.capacity(similarity, d, ratio=ratio, cosine=cosine), ratio)
+
+
+def optimal_requirement(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Requirement:
+    """Return whether the optimal linear store keeps M memories at a ratio of at most `ratio` (mean; rms if noisy).
+
+    With a noisy query the ratio is not monotone in M, so the largest M served is left open.
+    """
+    reached = optimal_ratio(d, n_memories, cosine=cosine)
+    if cosine == 1:
+        return _required(reached, optimal_capacity(d, ratio=ratio), ratio)
+    reason = "with a noisy query the ratio peaks at M = d, so there is no one largest M"
+    return _required(reached, none("capacity", reason, statistic=reached.statistic), ratio)
+
+
+def _required(reached: Prediction, largest: Prediction, ratio: float) -> Requirement:
+    wanted = math.log(checked_ratio(ratio))
+    if reached.value is None and reached.log_value is None:
+        feasible = False if reached.reason.startswith(("infinite", "no recall")) else None
+        return Requirement(
+            feasible, reached, largest, f"no: {reached.reason}." if feasible is False else reached.reason
+        )
+    log = -math.inf if reached.log_value is None else reached.log_value
+    feasible = log <= wanted + 1e-12
+    sentence = f"{'yes' if feasible else 'no'}: the {reached.statistic} ratio is {_number(reached)}"
+    if largest.value is not None or largest.log_value is not None:
+        sentence += f"; it serves up to M = {_number(largest)} at a ratio of {ratio:g}"
+    return Requirement(feasible, reached, largest, sentence + ".")
+
+
+def _log_ratio(d: float, n: float, b: float, cosine: float) -> float:
+    return 0.5 * (log_others(n) + log_mean_exp(2 * b, d)) + b * (1 - cosine)
+
+
+def _smallest(above: Callable[[float], float], top: float) -> float | None:
+    """Return the smallest b in [0, top] at which `above`, which falls there, is <= 0; None where it stays above."""
+    from scipy.optimize import brentq
+
+    if above(0.0) <= 0:
+        return 0.0
+    if above(top) > 0:
+        return None
+    high = min(1.0, top)
+    while above(high) > 0:
+        high = min(2 * high, top)
+    low = high / 2 if high > 1 else 0.0
+    return float(brentq(above, low, high, xtol=1e-300, rtol=4 * EPS))
+
+
+def _largest(d: float, ratio: float, cosine: float, best: float | None) -> Prediction:
+    if best is None and d > 1:
+        reason = "no limit: with a query equal to its key a larger sharpness serves any M"
+        return none("largest M", reason, regime=regime(d, cosine))
+    found = exact.capacity(Exp(math.inf if best is None else best), d, ratio=ratio, cosine=cosine)
+    return replace(found, quantity="largest M")
+
+
+def _sentence(
+    n: float, ratio: float, sharpness: float | None, best: Prediction, largest: Prediction, reached: Prediction
+) -> str:
+    limit = "any M" if largest.value is None and largest.log_value is None else f"M = {_number(largest)}"
+    if sharpness is None and limit == "any M":
+        return (
+            f"M = {n:.6g} memories at a ratio of {ratio:g} need a sharpness above {_SHARPEST:g}, where the ratio is "
+            f"still {_number(reached)}."
+        )
+    if sharpness is not None:
+        serves = f"sharpness {best.value:.6g} is the best and serves up to {limit}" if best.value is not None else (
+            f"no sharpness is too large, and together they serve up to {limit}"
+        )  # fmt: skip
+        return f"M = {n:.6g} memories at a ratio of {ratio:g} need a sharpness of at least {sharpness:.6g}; {serves}."
+    return (
+        f"no sharpness serves M = {n:.6g} memories at a ratio of {ratio:g}: the lowest ratio is {_number(reached)}, "
+        f"and the largest M served is {limit}."
+    )
+
+
+def _number(p: Prediction) -> str:
+    if p.value is not None:
+        return f"{p.value:.6g}"
+    return f"e^{p.log_value:.6g}"

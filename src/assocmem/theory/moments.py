@@ -1,0 +1,107 @@
+"""ln E σ(s)^2 and ln |σ(ρ)|: a closed form for each activation that has one, quadrature for all others.
+
+This is all that a store's activation contributes to its ratio. To give another activation a closed form, register
+it with `log_mean_square`; to leave it to quadrature, do nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+
+import numpy as np
+
+from assocmem.core.activation import Activation, Exp, ExpSeries, Linear, ReLU
+from assocmem.theory.bessel import log_mean_exp, log_mean_exp_error
+from assocmem.theory.domain import EPS
+from assocmem.theory.law import log_abs_moment
+from assocmem.theory.quadrature import LogValue, log_abs, log_mean_of_square
+
+
+@singledispatch
+def log_mean_square(sigma: Activation, d: float) -> LogValue:
+    """Return ln E σ(s)^2, s the similarity of two independent uniform unit keys of width d (1 or >= 2)."""
+    return log_mean_of_square(sigma, d)
+
+
+@log_mean_square.register
+def _(sigma: Linear, d: float) -> LogValue:  # noqa: ARG001 - dispatches on the type
+    return LogValue(-math.log(d), 0.0, "E s^2 = 1/d")
+
+
+@log_mean_square.register
+def _(sigma: ReLU, d: float) -> LogValue:
+    """A half of E |s|^(2p), as half the terms vanish; with a threshold, quadrature split there."""
+    if sigma.threshold != 0:
+        return log_mean_of_square(sigma, d)
+    log = log_abs_moment(2 * sigma.power, d) - math.log(2)
+    return LogValue(log, 8 * EPS * (1 + abs(log)), "E max(0, s)^(2p) = Γ(p+1/2) Γ(d/2) / (2 sqrt(π) Γ(p+d/2))")
+
+
+@log_mean_square.register
+def _(sigma: Exp, d: float) -> LogValue:
+    """E e^(2 beta (s-1)); at infinite beta only s = 1 is left, which has probability 1/2 for d = 1 and else 0."""
+    if math.isinf(sigma.beta):
+        return LogValue(-math.log(2) if d == 1 else -math.inf, 0.0, "P(s = 1)")
+    log = log_mean_exp(2 * sigma.beta, d)
+    method = "E e^(ts) = Γ(d/2) (2/t)^(d/2-1) I_{d/2-1}(t), t = 2 beta"
+    return LogValue(log, log_mean_exp_error(2 * sigma.beta, log), method)
+
+
+@log_mean_square.register
+def _(sigma: ExpSeries, d: float) -> LogValue:
+    """Sum over k of c_2k beta^(2k) E s^(2k): odd moments vanish, and every term is positive.
+
+    c_2k = sum over i + j = 2k, i, j < n, of 1/(i! j!) = 4^k/(2k)! times the probability that 2k fair coins show
+    between 2k - n + 1 and n - 1 heads.
+    """
+    from scipy.special import betainc
+
+    method = "polynomial in the moments E s^(2k) = prod_{j<k} (2j+1)/(d+2j)"
+    n, beta = sigma.terms, sigma.beta
+    if n == 1 or beta == 0:
+        return LogValue(0.0, 0.0, method)
+    k = np.arange(0, n)
+    partial = np.ones(n)
+    cut = 2 * k >= n
+    partial[cut] = 1 - 2 * betainc(n, 2 * k[cut] - n + 1, 0.5)
+    factor = 2 * np.log(2 * beta) - np.log(2.0 * k[1:]) - np.log(d + 2 * k[1:] - 2)
+    logs = np.concatenate([[0.0], np.cumsum(factor)]) + np.log(partial)
+    top = float(logs.max())
+    log = top + math.log(math.fsum(np.exp(logs - top)))
+    return LogValue(log, 8 * EPS * (n + abs(log)), method)
+
+
+@singledispatch
+def log_signal(sigma: Activation, cosine: float) -> LogValue:
+    """Return ln |σ(ρ)| for a query at cosine ρ to its key; -inf where σ(ρ) = 0."""
+    return LogValue(float(log_abs(sigma, np.array([cosine]))[0]), 8 * EPS, "σ(ρ)")
+
+
+@log_signal.register
+def _(sigma: Exp, cosine: float) -> LogValue:
+    log = 0.0 if cosine == 1 else sigma.beta * (cosine - 1)
+    return LogValue(log, EPS * abs(log) if math.isfinite(log) else 0.0, "e^(beta (ρ-1))")
+
+
+@log_signal.register
+def _(sigma: ReLU, cosine: float) -> LogValue:
+    inside = cosine - sigma.threshold
+    log = sigma.power * math.log(inside) if inside > 0 else -math.inf
+    return LogValue(log, 2 * EPS * (sigma.power + abs(log)) if inside > 0 else 0.0, "(ρ - threshold)^p")
+
+
+@log_signal.register
+def _(sigma: ExpSeries, cosine: float) -> LogValue:
+    """The sum of (beta ρ)^p/p!, term by term in log space; at ρ < 0 the signs alternate and the error says so."""
+    x = sigma.beta * cosine
+    if x == 0:
+        return LogValue(0.0, 0.0, "series at ρ")
+    logs = np.concatenate([[0.0], np.cumsum(np.log(abs(x) / np.arange(1, sigma.terms)))])
+    signs = np.where(np.arange(sigma.terms) % 2 == 1, math.copysign(1, x), 1.0)
+    top = float(logs.max())
+    total = abs(math.fsum(signs * np.exp(logs - top)))
+    if total == 0:
+        return LogValue(-math.inf, 0.0, "series at ρ")
+    error = 4 * EPS * (sigma.terms + abs(top)) / min(total, 1.0)
+    return LogValue(top + math.log(total), error, "series at ρ")

@@ -1,0 +1,171 @@
+"""The optimal linear store V^T pinv(K^T) x: ratio and capacity, with random keys.
+
+For M <= d recall of a stored key is exact. Above, the weight of memory i in the recall of key j is P_ij, P = K (K^T
+K)^-1 K^T, a projection: interference^2 = P_jj - P_jj^2, so ratio^2 = (1 - P_jj)/P_jj = 1/(k_j^T S^-1 k_j), S the sum of
+k k^T over the other keys. For Gaussian keys that is chi2(M-d)/chi2(d), P_jj ~ Beta(d/2, (M-d)/2), exactly. For unit
+keys the denominator hardly varies: about (1 + 2/M) chi2(M-d)/d, the 2/M because keys whose other coordinates are
+short have less leverage and more residual (docs/theory.md). The article's rule is sqrt(M/d - 1).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from assocmem.core.errors import InputError
+from assocmem.core.types import Prediction
+from assocmem.theory.answer import none, predict
+from assocmem.theory.domain import EPS, checked_cosine, checked_memories, checked_ratio, checked_width
+from assocmem.theory.law import log_gamma_ratio
+from assocmem.theory.ridge import ridge_ratio
+
+KeyLaw = Literal["sphere", "gaussian"]
+Statistic = Literal["mean", "rms", "median"]
+
+_SOURCES = {
+    "gaussian": "P_jj ~ Beta(d/2, (M-d)/2), exact for Gaussian keys",
+    "sphere": "ratio about (1 + 1/M) sqrt(chi2(M-d)/d) for unit keys; measured error below 0.3 % from d = 16",
+}
+
+
+def optimal_ratio(
+    d: int,
+    n_memories: float,
+    *,
+    law: KeyLaw = "sphere",
+    statistic: Statistic = "mean",
+    cosine: float = 1.0,
+    ridge: float = 0.0,
+) -> Prediction:
+    """Return the ratio of the optimal linear store: 0 for M <= d, then rising to meet the outer product's.
+
+    Parameters
+    ----------
+    d, n_memories: width of the keys and M, counting the target.
+    law: "gaussian" (exact) or "sphere" (unit keys: labelled approximate).
+    statistic: of the ratio over draws of the keys. With a noisy query or a ridge only "rms" has a theory, see
+        `ridge_ratio`, to which such questions go.
+    cosine, ridge: of the query to its key; lambda of the least squares.
+
+    Raises InputError for other names. The value is None where the statistic is infinite.
+
+    >>> round(optimal_ratio(64, 65, law="gaussian").value, 4), optimal_ratio(64, 64).value
+    (0.1009, 0.0)
+    >>> round(optimal_ratio(64, 1024).value, 4)  # measured 3.8756
+    3.8758
+    """
+    width, n = checked_width(d), checked_memories(n_memories)
+    cosine = checked_cosine(cosine, width)
+    _known(law, statistic)
+    if cosine != 1 or ridge != 0:
+        return ridge_ratio(d, n, ridge=ridge, cosine=cosine)
+    words = _words(law, width)
+    if n <= width:
+        reason = "recall of stored keys is exact for M <= d (independent keys)"
+        return predict("ratio", -math.inf, regime=words, source=reason, statistic=statistic)
+    log = _log_ratio(width, n - width, law, statistic)
+    if math.isinf(log):
+        need = "d > 2" if statistic == "rms" else "d > 1"
+        reason = f"the {statistic} over Gaussian keys is infinite at d = {d:g} (it needs {need})"
+        return none("ratio", reason, statistic=statistic, regime=words, source=_SOURCES[law])
+    exact = law == "gaussian" or width == 1
+    error = 1e-12 if statistic == "median" else 16 * EPS * (1 + abs(log))
+    return predict("ratio", log, regime=words, source=_SOURCES[law], statistic=statistic, exact=exact, error=error)
+
+
+def optimal_rule(d: int, n_memories: float) -> Prediction:
+    """Return the article's rule sqrt(M/d - 1) for M > d, 0 for M <= d: the ratio at the mean weight P_jj = d/M.
+
+    Low by about 1/M of the ratio in the root mean square over unit keys; above the mean and the median near M = d.
+
+    >>> optimal_rule(64, 128).value
+    1.0
+    """
+    width, n = checked_width(d), checked_memories(n_memories)
+    log = 0.5 * math.log(n / width - 1) if n > width else -math.inf
+    return predict("ratio", log, regime=_words("sphere", width), source="sqrt(M/d - 1), from trace P = d", exact=False)
+
+
+def optimal_capacity(
+    d: int, *, ratio: float = 1.0, law: KeyLaw = "sphere", statistic: Statistic = "mean"
+) -> Prediction:
+    """Return the M (a float, counting the target) at which the `statistic` of the optimal store's ratio is `ratio`.
+
+    About d (1 + ratio^2); exactly 2d for the median of Gaussian keys at ratio 1, as P_jj and 1 - P_jj then share one
+    law. Solved for M - d in log space. Raises InputError as `optimal_ratio` does.
+
+    >>> [round(optimal_capacity(64, law="gaussian", statistic=s).value, 2) for s in ("mean", "rms", "median")]
+    [127.0, 126.0, 128.0]
+    """
+    from scipy.optimize import brentq
+
+    width, wanted = checked_width(d), checked_ratio(ratio)
+    _known(law, statistic)
+    words, target = _words(law, width), math.log(wanted)
+    if math.isinf(_log_ratio(width, 1.0, law, statistic)):
+        reason = f"the {statistic} of the ratio is infinite for every M > d at d = {d:g}"
+        return none("capacity", reason, statistic=statistic, regime=words, source=_SOURCES[law])
+    guess = 2 * target + math.log(width)
+
+    def above(y: float) -> float:
+        return _log_ratio(width, math.exp(y), law, statistic) - target
+
+    excess = brentq(above, guess - 60, max(guess, math.log(width)) + 5, xtol=1e-13)
+    log = math.log(width + math.exp(excess))
+    exact = law == "gaussian" or width == 1
+    return predict("capacity", log, regime=words, source=_SOURCES[law], statistic=statistic, exact=exact, error=1e-11)
+
+
+def _log_ratio(d: float, excess: float, law: KeyLaw, statistic: Statistic) -> float:
+    """Return ln of the statistic of sqrt((1-P)/P) for M - d = `excess` > 0; inf where it does not exist."""
+    if law == "sphere":
+        if d == 1:
+            return 0.5 * math.log(excess)
+        correction = math.log1p(1 / (d + excess)) - 0.5 * math.log(d)
+        if statistic == "rms":
+            return correction + 0.5 * math.log(excess)
+        if statistic == "mean":
+            return correction + 0.5 * math.log(2) + log_gamma_ratio(excess / 2, 0.5)
+        return correction + 0.5 * _log(_chi2_median(excess))
+    if statistic == "rms":
+        return 0.5 * math.log(excess / (d - 2)) if d > 2 else math.inf
+    if statistic == "mean":
+        return log_gamma_ratio(excess / 2, 0.5) - log_gamma_ratio(d / 2 - 0.5, 0.5) if d > 1 else math.inf
+    return _log_beta_median(d / 2, excess / 2)
+
+
+def _chi2_median(k: float) -> float:
+    """Return the median of chi-square with k degrees of freedom, by Wilson and Hilferty where k is large."""
+    from scipy.special import gammaincinv
+
+    return float(2 * gammaincinv(k / 2, 0.5)) if k < 1e8 else k * (1 - 2 / (9 * k)) ** 3
+
+
+def _log_beta_median(a: float, b: float) -> float:
+    """Return ln sqrt((1-m)/m), m the median of Beta(a, b).
+
+    For b above 1e9 the beta is a gamma law in N = b + (a-1)/2 up to terms of order (a/b)^2: -ln(1-m) = median/N.
+    """
+    from scipy.special import betaincinv, gammaincinv
+
+    if b < 1e9:
+        return 0.5 * (_log(float(betaincinv(b, a, 0.5))) - _log(float(betaincinv(a, b, 0.5))))
+    tilt = float(gammaincinv(a, 0.5)) / (b + (a - 1) / 2)
+    return -0.5 * math.log(math.expm1(tilt))
+
+
+def _log(x: float) -> float:
+    """Return ln x, and for an underflow a number below every logarithm in use."""
+    return math.log(x) if x > 0 else -1000.0
+
+
+def _known(law: str, statistic: str) -> None:
+    if law not in _SOURCES:
+        raise InputError(f"`law` must be 'sphere' or 'gaussian'; got {law!r}.")
+    if statistic not in ("mean", "rms", "median"):
+        raise InputError(f"`statistic` must be 'mean', 'rms' or 'median'; got {statistic!r}.")
+
+
+def _words(law: str, d: float) -> str:
+    keys = "uniform unit" if law == "sphere" else "Gaussian"
+    return f"independent {keys} keys, d = {d:g}, query = the stored key; M counts the target"

@@ -1,0 +1,202 @@
+"""Keys of other laws, effective dimension, choice capacities, and the answer "none"."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import math
+import pkgutil
+import subprocess
+import sys
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import assocmem.theory
+from assocmem.core.activation import Exp, Linear, ReLU, SwiGLU
+from assocmem.core.errors import InputError
+from assocmem.theory import choice_capacity, effective_ratio, law_ratio, listwise_capacity, none, ratio
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def beside(rng: np.random.Generator, centre: np.ndarray, cosine: float) -> np.ndarray:
+    """Unit vectors at `cosine` to each centre, their other part uniform in the directions left."""
+    noise = rng.standard_normal(centre.shape)
+    noise -= (noise * centre).sum(-1, keepdims=True) * centre
+    return cosine * centre + math.sqrt(1 - cosine**2) * unit(noise)
+
+
+def draw(rng: np.random.Generator, law: str, trials: int, n: int, d: int) -> np.ndarray:
+    if law == "gaussian":
+        return rng.standard_normal((trials, n, d)) / math.sqrt(d)
+    if law == "signs":
+        return rng.choice([-1.0, 1.0], (trials, n, d)) / math.sqrt(d)
+    if law == "orthonormal":
+        return np.linalg.qr(rng.standard_normal((trials, d, n)))[0].mT
+    if law == "equal-cosine":
+        mean = np.broadcast_to(unit(rng.standard_normal((trials, 1, d))), (trials, n, d))
+        return beside(rng, mean, math.sqrt(0.3))
+    if law == "clustered":
+        centres = unit(rng.standard_normal((trials, 3, d)))
+        chosen = rng.integers(0, 3, (trials, n, 1))
+        return beside(rng, np.take_along_axis(centres, chosen, axis=1), math.sqrt(1 - 0.6**2))
+    return rng.standard_normal((trials, n, d)) * np.sqrt(np.arange(1, d + 1) / d)
+
+
+SETTINGS = {
+    "equal-cosine": {"rho": 0.3},
+    "clustered": {"clusters": 3, "spread": 0.6},
+    "spectrum": {"eigenvalues": list(range(1, 13))},
+}
+
+
+@pytest.mark.parametrize(
+    ("law", "sigma", "cosine"),
+    [
+        ("signs", Linear(), 1.0),
+        ("signs", Linear(), 0.7),
+        ("gaussian", Linear(), 1.0),
+        ("spectrum", Linear(), 1.0),
+        ("orthonormal", Linear(), 0.7),
+        ("equal-cosine", Linear(), 1.0),
+        ("equal-cosine", Linear(), 0.7),
+        ("equal-cosine", SwiGLU(), 1.0),
+        ("equal-cosine", ReLU(1, 0.25), 1.0),
+        ("equal-cosine", Exp(3.0), 1.0),
+        ("clustered", Linear(), 1.0),
+        ("clustered", Linear(), 0.7),
+        ("clustered", ReLU(2), 1.0),
+    ],
+)
+def test_drawn_keys_of_each_law(law, sigma, cosine):
+    """Error rate: six standard errors over 4000 trials."""
+    rng = np.random.default_rng(21)
+    keys = draw(rng, law, 4000, 10, 12)
+    query = beside(rng, keys[:, :1], cosine) if cosine < 1 else keys[:, :1]
+    weights = sigma((keys * query).sum(-1))
+    squares = (weights[:, 1:] ** 2).sum(1) / weights[:, 0] ** 2
+    found = law_ratio(law, sigma, 12, 10, cosine=cosine, **SETTINGS.get(law, {}))
+    assert found.exact
+    assert abs(squares.mean() - found.value**2) < 6 * squares.std() / math.sqrt(len(squares))
+
+
+def test_laws_that_meet():
+    flat = law_ratio("spectrum", Linear(), 64, 65, eigenvalues=[0.7] * 64)
+    assert flat.value == pytest.approx(law_ratio("gaussian", Linear(), 64, 65).value, rel=1e-12)
+    assert law_ratio("sphere", SwiGLU(), 64, 65) == ratio(SwiGLU(), 64, 65)
+    one = law_ratio("clustered", SwiGLU(), 64, 65, clusters=1, spread=0.5)
+    assert one.value == pytest.approx(law_ratio("equal-cosine", SwiGLU(), 64, 65, rho=0.75).value, rel=1e-12)
+    many = law_ratio("clustered", SwiGLU(), 64, 65, clusters=10**12, spread=0.5)
+    assert many.value == pytest.approx(ratio(SwiGLU(), 64, 65).value, rel=1e-6)
+    by_quadrature = law_ratio("equal-cosine", ReLU(1, -1.5), 64, 65, rho=0.2)  # a shifted line: its moments are known
+    moment = (0.2 + 1.5) ** 2 + 0.8**2 / 63
+    assert by_quadrature.value == pytest.approx(math.sqrt(64 * moment) / 2.5, rel=1e-11)
+
+
+def test_a_spectrum_against_mpmath():
+    """Width 4 with eigenvalues in two pairs: |k|^2 is a sum of two exponential variables, a double integral."""
+    a, b = mp.mpf(1), mp.mpf("0.2")
+    weight = lambda x, y: mp.exp(-x / (2 * a) - y / (2 * b)) / (4 * a * b)  # noqa: E731
+    moment = mp.quad(
+        lambda x, y: weight(x, y) * (a * x + b * y) / (x + y) ** 2, [0, 1, 8, 80], [0, 0.2, 2, 20], maxdegree=5
+    )
+    found = law_ratio("spectrum", Linear(), 4, 2, eigenvalues=[1, 1, 0.2, 0.2])
+    assert found.value**2 == pytest.approx(float(moment), rel=2e-4)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_shared_directions_in_few_dimensions(d):
+    assert law_ratio("equal-cosine", ReLU(2), d, 5, rho=1.0).value == pytest.approx(2, rel=1e-12)
+    other = law_ratio("equal-cosine", SwiGLU(), d, 5, rho=0.4)
+    assert 0 < other.value < 2 or d == 1
+
+
+@pytest.mark.parametrize(
+    ("law", "sigma", "n", "cosine", "words"),
+    [
+        ("gaussian", ReLU(), 5, 1.0, "but for the outer product"),
+        ("gaussian", Linear(), 5, 0.5, "varying length"),
+        ("orthonormal", Linear(), 65, 1.0, "no 65 orthonormal"),
+        ("equal-cosine", SwiGLU(), 5, 0.5, "share a direction"),
+        ("signs", Linear(), 5, 0.0, "no recall"),
+        ("equal-cosine", ReLU(1, 1.0), 5, 1.0, "no recall"),
+    ],
+)
+def test_none_comes_with_a_reason(law, sigma, n, cosine, words):
+    found = law_ratio(law, sigma, 64, n, cosine=cosine, rho=0.1)
+    assert found.value is None
+    assert words in found.reason
+
+
+def test_gaussian_keys_in_two_dimensions_are_infinite():
+    assert "infinite" in law_ratio("gaussian", Linear(), 2, 5).reason
+    assert "infinite" in law_ratio("spectrum", Linear(), 3, 5, eigenvalues=[1, 1, 0]).reason
+
+
+@pytest.mark.parametrize(
+    ("law", "settings"),
+    [
+        ("uniform", {}),
+        ("equal-cosine", {}),
+        ("equal-cosine", {"rho": 1.5}),
+        ("clustered", {"spread": 0.5}),
+        ("clustered", {"clusters": 2}),
+        ("spectrum", {}),
+        ("spectrum", {"eigenvalues": [-1, 1]}),
+    ],
+)
+def test_settings_of_a_law_are_checked(law, settings):
+    with pytest.raises(InputError, match="must"):
+        law_ratio(law, Linear(), 64, 5, **settings)
+
+
+def test_effective_dimension():
+    assert effective_ratio(64.0, 65).value == 1.0
+    shared = law_ratio("equal-cosine", Linear(), 64, 1000, rho=0.3).value
+    assert effective_ratio(1 / (0.3**2 + 0.7**2 / 63), 1000).value == pytest.approx(shared, rel=1e-12)
+    assert effective_ratio(16, 65, cosine=0.5).value == 4.0
+    with pytest.raises(InputError, match="d_effective"):
+        effective_ratio(0.5, 10)
+
+
+def test_choice_capacities_solve_their_equations():
+    for d in (32, 128, 4096):
+        for store, constant in (("outer-product", 8), ("optimal", 2)):
+            found = choice_capacity(d, store=store)
+            assert constant * found.value * math.log(found.value) == pytest.approx(d * d, rel=1e-12)
+            assert not found.exact
+    with pytest.raises(InputError, match="store"):
+        choice_capacity(64, store="softmax")
+
+
+def test_listwise_loads():
+    printed = {0.5: 0.6577, 0.1: 0.2458, 0.05: 0.1905, 0.01: 0.1234, 0.001: 0.0811}
+    for share, load in printed.items():
+        assert listwise_capacity(100, share).value / 1e4 == pytest.approx(load, abs=6e-5)
+    with pytest.raises(InputError, match="share"):
+        listwise_capacity(64, 1.0)
+
+
+def test_none_keeps_its_words():
+    answer = none("capacity", "not linear in the values", statistic="median")
+    assert (answer.value, answer.log_value, answer.statistic) == (None, None, "median")
+    assert answer.reason == "not linear in the values"
+
+
+@pytest.mark.parametrize("name", [m.name for m in pkgutil.iter_modules(assocmem.theory.__path__)])
+def test_examples_in_the_docstrings(name):
+    module = importlib.import_module(f"assocmem.theory.{name}")
+    assert doctest.testmod(module).failed == 0
+
+
+def test_theory_loads_neither_scipy_nor_other_rooms():
+    code = "import sys, assocmem.theory; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = found.stdout.split()
+    assert "assocmem.theory.design" in loaded
+    assert not [m for m in loaded if m.split(".")[0] in ("scipy", "torch", "mpmath")]
+    assert not [m for m in loaded if m.startswith(("assocmem.stores", "assocmem.ruler", "assocmem.inputs"))]
