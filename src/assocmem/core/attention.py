@@ -90,7 +90,9 @@ def exact_similarities(queries: Array, keys: Array) -> Array:
     wherever they stand, which is what makes ties exact. Cost: d_k passes over m n numbers.
     """
     xp = ar.namespace(queries)
-    total = xp.zeros_like(queries[..., :, :1] * ar.transpose(keys[..., :, :1]))
+    lead = ar.broadcast_shapes(tuple(queries.shape[:-2]), tuple(keys.shape[:-2]))
+    shape = (*lead, int(queries.shape[-2]), int(keys.shape[-2]))
+    total = xp.zeros(shape, dtype=queries.dtype, device=ar.device_of(queries))
     for j in range(int(queries.shape[-1])):
         total = total + queries[..., :, j : j + 1] * ar.transpose(keys[..., :, j : j + 1])
     return total

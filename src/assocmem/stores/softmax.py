@@ -13,7 +13,7 @@ from assocmem.core import arrays as ar
 from assocmem.core.activation import Exp
 from assocmem.core.arrays import Array
 from assocmem.core.attention import Beta, attend, attention_weights
-from assocmem.core.blockwise import Causal, Visible, in_dtype
+from assocmem.core.blockwise import Causal, Visible, in_dtype, item_count
 from assocmem.core.errors import InputError
 from assocmem.core.growing import GrowingStore, Recalled
 from assocmem.core.register import register
@@ -21,6 +21,7 @@ from assocmem.core.sharpness import POLICIES, Constant, ScalableSoftmax, Sharpne
 from assocmem.core.types import Similarity, Source, State, Traits
 
 COUNT_BLOCK = 2**20
+"""Entries of a mask that are counted at once."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class SoftmaxAttention(GrowingStore):
 
     def similarity(self, d_k: int, n: int) -> Similarity:
         """Return σ(s) = e^(beta(n) (s - 1)), normalised."""
-        return Similarity(Exp(self.sharpness.beta(max(n, 1), d_k)), normalised=True)
+        return Similarity(Exp(self._beta_at(n, d_k)), normalised=True)
 
     # `n_total` is what only a sharpness that depends on n needs, so the wider signature is this store's own.
     def recall_with_mass(
@@ -93,12 +94,19 @@ class SoftmaxAttention(GrowingStore):
         Parameters
         ----------
         queries, mask: as for `recall`.
-        n_total: number of pairs of all shards together that a query can see, where this state is one shard: a whole
-            number >= 1 or an array of them broadcasting to (..., m). Without it n is this state's own.
+        n_total: number of pairs of all shards together that a query can see, a whole number >= 0 or an array of them
+            broadcasting to (..., m); `state.n` where this state is the whole memory. Needed where the sharpness
+            depends on n, without effect where it does not.
 
         The log mass is in float64, of logits beta k.x without any shift; at beta = inf it is the largest similarity,
-        and `ties` counts the pairs that share it. Raises as `recall` does.
+        and `ties` counts the pairs that share it. Raises as `recall` does, and InputError where `n_total` is needed
+        and missing: shards recalled with their own n would merge into something else than the whole.
         """
+        if n_total is None and self.sharpness.depends_on_n:
+            raise InputError(
+                f"`n_total` of SoftmaxAttention.recall_with_mass is needed, because {self.sharpness} depends on the "
+                "number of memories: give that of all shards together (state.n for a whole memory)."
+            )
         queries = self._checked_queries(state, queries)
         mask = self._checked_mask(state, queries, mask)
         state = self._following(state, queries)
@@ -152,8 +160,10 @@ def _visible_counts(mask: Array) -> Any:
     """Return how many pairs each query sees, (..., m), in NumPy; block by block."""
     xp = ar.namespace(mask)
     total: Any = 0
-    for start in range(0, int(mask.shape[-1]), COUNT_BLOCK):
-        block = mask[..., start : start + COUNT_BLOCK]
+    width, rows = int(mask.shape[-1]), item_count(tuple(mask.shape[:-1]))
+    step = max(1, COUNT_BLOCK // max(1, rows))
+    for start in range(0, width, step):
+        block = mask[..., start : min(start + step, width)]
         total = total + ar.to_numpy(xp.sum(in_dtype(block, xp.int64, xp), axis=-1))
     return np.broadcast_to(total, tuple(mask.shape[:-1]))
 
