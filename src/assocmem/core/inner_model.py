@@ -123,12 +123,16 @@ class InnerModel:
 
     def forward(self, layer: Layer, x: Array) -> Array:
         """Return f(x) (..., m, d_v) for x (..., m, d_k), with the affine maps `layer`."""
-        out = x
-        for i in range(self.depth):
-            out = layer(i, out) if i == 0 else layer(i, gelu(out))
+        out = layer(self.depth - 1, self.last_inputs(layer, x))
         if self.norm:
             out = normalised(out)[0]
         return x + out if self.residual else out
+
+    def last_inputs(self, layer: Layer, x: Array) -> Array:
+        """Return what the last layer is given: x itself, or the last hidden layer's activity."""
+        for i in range(self.depth - 1):
+            x = gelu(layer(i, x))
+        return x
 
     def plain(self, weights: Mapping[str, Array]) -> Layer:
         """Return the affine maps W_l a + b_l."""

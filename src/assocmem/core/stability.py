@@ -36,22 +36,22 @@ def finite_arrays(
 ) -> Mapping[str, Array]:
     """Return `arrays`, the result of writing these pairs to `state`, unless they hold NaN or infinity.
 
-    Raises DivergedError whose `step` is the first pair of this write, counted from 0, that made them so: the pairs
-    are written again one by one to find it.
+    Raises DivergedError whose `step` is the first pair that made them so, counted from 0 over all pairs ever
+    written: the pairs are written again one by one to find it.
     """
     if all(ar.all_finite(a, state.xp) for a in arrays.values()):
         return arrays
-    count, step = int(keys.shape[-2]), 0
+    count, step = int(keys.shape[-2]), state.n
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableWarning)
         for i in range(count if count > 1 else 0):
-            at, step = slice(i, i + 1), i
+            at, step = slice(i, i + 1), state.n
             try:
                 state = store._write(state, keys[..., at, :], values[..., at, :], store._pairs_of(extras, at))
             except DivergedError:
                 break
     raise DivergedError(
-        f"writing pair {step} of {count} made the state of {store.name} leave the range of "
-        f"{ar.dtype_name(state.dtype)}, and nothing was changed; {advice}",
+        f"{store.name} diverged at pair {step}: its state left the range of {ar.dtype_name(state.dtype)}, and nothing "
+        f"was changed. {advice}",
         step=step,
     )
