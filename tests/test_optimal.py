@@ -10,7 +10,7 @@ import pytest
 
 from assocmem.core import lstsq
 from assocmem.core.arrays import to_numpy
-from assocmem.core.errors import IllConditionedWarning, InputError
+from assocmem.core.errors import IllConditionedWarning, InputError, RecallOverflowError
 from assocmem.core.register import key_of, make_store
 from assocmem.stores.optimal import OptimalLinear
 
@@ -310,6 +310,8 @@ def test_half_and_mixed_precision_solve_in_single_at_least():
     rounded = written(keys, values, state_dtype="float16")
     assert rounded["R"].dtype == np.float16
     np.testing.assert_allclose(STORE.recall(rounded, keys), expected, atol=2e-2)
+    wide = written(*drawn(24, 64, 64), state_dtype="float16")
+    assert STORE.rank(wide) > 32
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
@@ -368,3 +370,20 @@ def test_a_ridge_that_is_no_weight_is_refused(ridge):
 def test_its_key_takes_the_ridge():
     assert make_store("optimal-linear", ridge=0.5) == OptimalLinear(0.5)
     assert key_of(STORE) == "optimal-linear"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("n", [10, 40])
+def test_numbers_out_of_range_are_refused_and_large_ones_within_it_are_not(n, library):
+    xp = library_of(library)
+    keys, values = drawn(23, n, 5)
+    for size, dtype in ((1e300, np.float64), (1e36, np.float32)):
+        state = written(xp.asarray((size * keys).astype(dtype)), xp.asarray(values.astype(dtype)))
+        expected = np.linalg.pinv(keys) @ values
+        np.testing.assert_allclose(to_numpy(STORE.solution(state)) * size, expected, atol=1e-5)
+    huge = np.full((n, 5), 3e38, np.float32)
+    with pytest.raises(RecallOverflowError, match="the keys written to OptimalLinear are too long for float32"):
+        STORE.recall(written(xp.asarray(huge), xp.asarray(huge)), xp.asarray(huge))
+    state = written(xp.asarray(keys.astype(np.float32)), xp.asarray(huge))
+    with pytest.raises(RecallOverflowError, match="left the range of float32"):
+        STORE.recall(state, xp.asarray(np.full((1, 5), 1e9, np.float32)))

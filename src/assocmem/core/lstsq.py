@@ -14,15 +14,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array, Namespace
-from assocmem.core.errors import IllConditionedWarning, InputError
+from assocmem.core.arrays import Array
+from assocmem.core.errors import IllConditionedWarning, InputError, RecallOverflowError
 from assocmem.core.growing import Buffer
+from assocmem.core.minimum_norm import solvable, solve, tolerance
 from assocmem.core.store import Store
 from assocmem.core.types import State
 
-TOLERANCE = 4.0
-"""Singular values below TOLERANCE eps sqrt(width max(n, width)) times the largest count as zero."""
 MIN_BLOCK = 16
 """Least number of pairs that are folded in together."""
 MAX_FOLD = 4096
@@ -118,21 +119,34 @@ class LeastSquaresStore(Store):
         count = int(keys.shape[-2])
         for start in range(0, count, step):
             at = slice(start, min(start + step, count))
-            matrix = xp.concat([matrix, self._features(state, keys[..., at, :])], axis=-2)
-            targets = xp.concat([targets, values[..., at, :]], axis=-2)
-            q, matrix = xp.linalg.qr(_solvable(matrix, xp), mode="reduced")
-            matrix = xp.astype(matrix, state.dtype)
-            targets = ar.transpose(xp.astype(q, state.dtype)) @ targets
+            with _quiet():
+                matrix = xp.concat([matrix, self._features(state, keys[..., at, :])], axis=-2)
+                targets = xp.concat([targets, values[..., at, :]], axis=-2)
+                q, matrix = xp.linalg.qr(solvable(self._in_range(matrix), xp), mode="reduced")
+                matrix = xp.astype(matrix, state.dtype)
+                targets = ar.transpose(xp.astype(q, state.dtype)) @ targets
         return matrix, targets
 
     def _system(self, state: State) -> tuple[Array, Array]:
         """Return a matrix (r, width) and targets (r, d_v) with the least-squares problem of all pairs, n >= 1."""
         taken = self._factor_rows(state)
         if taken == 0:
-            return self._features(state, state["pending_keys"]), state["pending_values"]
+            with _quiet():
+                return self._in_range(self._features(state, state["pending_keys"])), state["pending_values"]
         if state["pending_keys"].shape[-2] == 0:
             return state["R"][..., :taken, :], state["QtV"][..., :taken, :]
         return self._folded(state, state["pending_keys"], state["pending_values"])
+
+    def _in_range(self, matrix: Array) -> Array:
+        """Return the rows of a system; RecallOverflowError where their singular values may leave the dtype's range."""
+        xp = ar.namespace(matrix)
+        largest = float(ar.to_numpy(xp.max(xp.abs(matrix))))
+        if largest * math.sqrt(matrix.shape[-2] * matrix.shape[-1]) < float(xp.finfo(matrix.dtype).max):
+            return matrix
+        raise RecallOverflowError(
+            f"the keys written to {self.name} are too long for {ar.dtype_name(matrix.dtype)}; "
+            "scale them down (unit length), or use float64."
+        )
 
     def solution(self, state: State) -> Array:
         """Return W^T (*batch, width, d_v), the matrix by which features recall; zeros where nothing is stored.
@@ -147,14 +161,17 @@ class LeastSquaresStore(Store):
             return held.solution
         matrix, targets = self._system(state)
         cut = tolerance(state.n, self._width(state), state.dtype, state.xp)
-        solution = solve(matrix, targets, ridge=self._ridge(state), cut=cut)
+        with _quiet():
+            solution = solve(matrix, targets, ridge=self._ridge(state), cut=cut)
         if held is not None and not ar.carries_gradient(solution):
             held.solution = solution
         return solution
 
     def get(self, state: State, queries: Array) -> Array:
         """Return W φ(x)."""
-        return self._features(state, queries) @ self.solution(state)
+        solution = self.solution(state)
+        with _quiet():
+            return self._features(state, queries) @ solution
 
     def rank(self, state: State) -> int | Array:
         """Return how many independent directions the stored keys' features span: an int, or integers (*batch)."""
@@ -189,58 +206,9 @@ class LeastSquaresStore(Store):
         xp, width = state.xp, self._width(state)
         if not state.n or not width:
             return state.zeros(0), xp.zeros(state.batch, dtype=xp.int64, device=state.device)
-        singular = xp.linalg.svdvals(_solvable(self._system(state)[0], xp))
+        singular = xp.linalg.svdvals(solvable(self._system(state)[0], xp))
         above = singular > tolerance(state.n, width, state.dtype, xp) * singular[..., :1]
         return singular, xp.sum(xp.astype(above, xp.int64), axis=-1)
-
-
-def tolerance(n: int, width: int, dtype: Any, xp: Namespace) -> float:
-    """Return the share of the largest singular value below which one counts as zero, for n pairs.
-
-    4 eps sqrt(width max(n, width)): rounding errors of the folds of a long stream add up like a random walk.
-    """
-    eps = float(xp.finfo(dtype).eps)
-    return TOLERANCE * eps * math.sqrt(width * max(n, width))
-
-
-def solve(matrix: Array, targets: Array, *, ridge: float, cut: float) -> Array:
-    """Return W^T (..., width, d_v) that minimises |matrix W^T - targets|^2 + ridge |W|^2.
-
-    Parameters
-    ----------
-    matrix: (..., r, width); targets: (..., r, d_v). ridge: finite, >= 0.
-    cut: directions whose singular value is at most this share of the largest get no weight, at any ridge.
-
-    With ridge 0 the answer of smallest norm. Cost: one singular value decomposition of matrix. Gradients flow and
-    are right where the rank that counts is the same nearby.
-    """
-    xp = ar.namespace(matrix)
-    dtype = targets.dtype
-    matrix, targets = _solvable(matrix, xp), _solvable(targets, xp)
-    if ridge == 0:
-        found = xp.linalg.pinv(matrix, rtol=cut) @ targets
-    elif ar.carries_gradient(matrix):
-        found = _solve_by_inverses(matrix, targets, ridge, cut, xp)
-    else:
-        left, singular, right = xp.linalg.svd(matrix, full_matrices=False)
-        counts = singular > cut * singular[..., :1]
-        safe = xp.where(counts, singular, xp.ones_like(singular))
-        gains = xp.where(counts, 1 / (safe + ridge / safe), xp.zeros_like(singular))
-        found = ar.transpose(right) @ (gains[..., None] * (ar.transpose(left) @ targets))
-    return xp.astype(found, dtype)
-
-
-def _solve_by_inverses(matrix: Array, targets: Array, ridge: float, cut: float, xp: Namespace) -> Array:
-    """Return the ridge solution through pseudo-inverses alone.
-
-    Their derivatives stay finite where two singular values meet; those of singular vectors do not.
-    """
-    width = int(matrix.shape[-1])
-    eye = xp.eye(width, dtype=matrix.dtype, device=ar.device_of(matrix)) * math.sqrt(ridge)
-    stacked = xp.concat([matrix, xp.broadcast_to(eye, (*matrix.shape[:-2], width, width))], axis=-2)
-    inverse = xp.linalg.pinv(matrix, rtol=cut)
-    found = xp.linalg.pinv(stacked, rtol=0.0)[..., : matrix.shape[-2]] @ (matrix @ (inverse @ targets))
-    return inverse @ (matrix @ found)
 
 
 def check_ridge(ridge: float, store: str, name: str = "ridge") -> None:
@@ -249,9 +217,9 @@ def check_ridge(ridge: float, store: str, name: str = "ridge") -> None:
         raise InputError(f"`{name}` of {store} must be a finite number >= 0; got {ridge!r}.")
 
 
-def _solvable(x: Array, xp: Namespace) -> Array:
-    """Return `x` in a dtype that has factorisations: half precision has none and goes to float32."""
-    return xp.astype(x, xp.float32) if ar.is_half(x.dtype, xp) else x
+def _quiet() -> np.errstate:
+    """Silence NumPy about overflow: a recall that is not finite is refused where it is returned."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _appended(state: State, keys: Array, values: Array, block: int) -> tuple[dict[str, Array], Buffer | None]:

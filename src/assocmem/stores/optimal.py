@@ -51,7 +51,7 @@ class OptimalLinear(LeastSquaresStore):
         equation="M = Y X^+, one pair a column",
         deviations=(
             "the pseudo-inverse is taken of a QR factor of the keys",
-            "singular values below 4 eps sqrt(d_k max(M, d_k)) times the largest count as zero",
+            "singular values below 4 eps sqrt(d_k max(M, d_k)) (at most sqrt(eps)) times the largest count as zero",
             "optional ridge",
         ),
     )
