@@ -102,7 +102,7 @@ def broken_links() -> list[str]:
     for page in pages:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists():
-                broken.append(f"{page.relative_to(ROOT)} -> {target}")
+                broken.append(f"{page.relative_to(ROOT)} -> {target}")  # noqa: PERF401  (two conditions read better so)
     return broken
 
 

@@ -103,7 +103,7 @@ DEFINITIONS = {
     "(shared), one for each (per-channel), or not (no)",
     "order_free": "the same pairs in another order give the same recall",
     "rewrite": "what writing a key again does: the values add, average, the second replaces the first, "
-    "or the first one's share decays",
+    "the first one's share decays, or the first stays",
     "bounded": "the state stops growing however many pairs are written",
     "keeps_pairs": "the state holds the pairs themselves: masks and recall weights are available",
     "state_numbers": "numbers held after 64 writes at d_k = d_v = 64, counted from the arrays",
@@ -143,6 +143,7 @@ def trait_words(traits: Traits) -> dict[str, str]:
         "averages": "the two values average",
         "replaces": "the second value replaces the first",
         "decays": "the first value's share decays",
+        "keeps": "the first value stays, the second is ignored",
     }
     return {
         "linear_in_values": linear[traits.linear_in_values],
@@ -167,7 +168,7 @@ def _state_numbers(store: Store, n: int = 64) -> int | None:
         e.name: np.zeros(tuple({"n": n, "d_k": 64, "d_v": 64}[a] if isinstance(a, str) else a for a in e.shape))
         + min(max(1.0, e.low), e.high)
         for e in store.traits.extras
-        if e.default is None
+        if e.required
     }
     return store.write(store.empty(64, 64), keys, rng.standard_normal((n, 64)), **extras).size
 
@@ -187,7 +188,7 @@ def _short_source(store: Store) -> str:
 
 
 def _capacity_at_64(store: Store) -> dict[str, Any]:
-    from assocmem.lab import predicted_capacity
+    from assocmem.lab.predicted import predicted_capacity
 
     prediction = predicted_capacity(store, 64)
     return {"value": prediction.value, "statistic": prediction.statistic, "reason": prediction.reason}

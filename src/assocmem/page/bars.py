@@ -19,8 +19,13 @@ PAGE_SEED = 7
 TARGET = 0
 
 
+def page_keys(d_k: int, draw: int) -> np.ndarray[Any, Any]:
+    """Return the 1024 random unit keys (1024, d_k) of one draw of the bars."""
+    return key_law("sphere").draw(stream(PAGE_SEED, "page keys", d_k, draw), MEMORIES, d_k)
+
+
 def _pairs(d_k: int, draw: int) -> Pairs:
-    keys = key_law("sphere").draw(stream(PAGE_SEED, "page keys", d_k, draw), MEMORIES, d_k)
+    keys = page_keys(d_k, draw)
     return Pairs(keys, np.zeros((MEMORIES, 1)), law="uniform on the sphere")
 
 

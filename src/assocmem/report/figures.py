@@ -95,7 +95,7 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") 
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain. A live chart has the datasets theory, measured, spans and marker ({x column: M}).
+    x_domain, y_domain, legend (live charts have none unless asked). A live chart has the datasets theory, measured, spans and marker ({x column: M}).
     """
     axes = _axes(rows, view, mode)
     check_one_definition(rows)
@@ -151,7 +151,7 @@ def _axes(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode) -> _Axes:
 
     x, log_y = view["x"], bool(view.get("y_log", True))
     across = scale(bool(view.get("x_log", True)), view.get("x_domain"), nice=False)
-    legend = None if mode == "live" else alt.Legend(title=None, symbolType="circle")
+    legend = alt.Legend(title=None, symbolType="circle") if view.get("legend", mode != "live") else None
     return _Axes(
         x=x,
         log_y=log_y,
@@ -226,7 +226,7 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") ->
     """Draw one bar a memory: its weight in one recall divided by the target's, the target in red.
 
     Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns. A live chart has one
-    panel and the datasets bars and target.
+    panel and the datasets bars (all but the target) and target.
     """
     import altair as alt
 
@@ -251,10 +251,11 @@ def _bar_panel(rows: Sequence[Row], mode: Mode) -> Any:
     x = alt.X("index:Q", title=None, axis=None, scale=alt.Scale(nice=False, zero=False))
     y = alt.Y("weight:Q", title=None, scale=alt.Scale(domain=[-1, 1.05], clamp=True))
     tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
-    others = alt.Chart(_data("bars", rows, mode)).mark_bar(color=MEMORY_COLOUR)
-    target = alt.Chart(_data("target", [r for r in rows if r["target"]], mode))
+    others = alt.Chart(_data("bars", [r for r in rows if not r.get("target")], mode))
+    target = alt.Chart(_data("target", [r for r in rows if r.get("target")], mode))
     return alt.layer(
-        others.encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
+        others.mark_bar(color=MEMORY_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
+        target.mark_bar(color=TARGET_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
         target.mark_rule(color=TARGET_COLOUR, strokeWidth=4).encode(x=x, y=y, y2=alt.datum(0), tooltip=tooltip),
     )
 

@@ -57,7 +57,7 @@ export async function bars(choices) {
     async ([where, data]) => {
       const at = choices.counts.indexOf(state.m);
       const rows = rowsOf(data, at, where);
-      await picture.show({ bars: rows, target: rows.slice(0, 1) });
+      await picture.show({ bars: rows.slice(1), target: rows.slice(0, 1) });
       const [ratio, expected] = [data.ratio[at], data.expected[at]];
       const fails = ratio > 1;
       byId("verdict").textContent = fails ? "recall fails" : "recall works";

@@ -8,7 +8,10 @@ export function figure(x, digits = 3) {
   if (x === 0) return "0";
   const size = Math.abs(x);
   if (size >= 1000) return Math.round(x).toLocaleString("en-US");
-  if (size < 0.001) return x.toExponential(2).replace("e", " × 10^");
+  if (size < 0.001) {
+    const [digitsPart, power] = x.toExponential(2).split("e");
+    return `${digitsPart} × 10${[...power.replace("+", "")].map((sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]).join("")}`;
+  }
   return Number(x.toPrecision(digits)).toString();
 }
 

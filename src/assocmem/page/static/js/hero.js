@@ -22,10 +22,8 @@ export function hero(choices) {
       paint(byId("hero-recalled"), bytesOf(data.frames[at]));
       paint(byId("hero-true"), bytesOf(data.truth));
       byId("hero-count").textContent = state.count.toLocaleString("en-US");
-      byId("hero-readout").textContent =
-        ratio > 1
-          ? `${name(state.picture)}: interference is ${figure(ratio)} times the signal. The picture has drowned.`
-          : `${name(state.picture)}: interference is ${figure(ratio)} of the signal. The picture comes back.`;
+      const words = ratio > 1 ? "The picture has drowned." : ratio > 0.5 ? "It is getting hard to read." : "The picture comes back.";
+      byId("hero-readout").textContent = `${name(state.picture)}: interference is ${figure(ratio)} times the signal. ${words}`;
     },
     (error) => (byId("hero-readout").textContent = error.message),
   );

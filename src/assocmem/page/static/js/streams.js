@@ -21,7 +21,7 @@ export async function streams(choices) {
       decay.disabled = !rule.decays;
       strength.disabled = !rule.strengths;
       byId("streams-note").textContent = rule.about;
-      await picture.show({ bars: data.bars, target: data.bars.slice(0, 1) });
+      await picture.show({ bars: data.bars.slice(1), target: data.bars.slice(0, 1) });
       byId("streams-text").textContent =
         `Newest pair: share ${figure(data.newest)} of its value; half of that is left after ${data.half_life === null ? "more than " + data.bars.length : data.half_life} writes. ` +
         `Ratio of the newest ${figure(data.ratio_newest)}, of the pair 64 writes ago ${figure(data.ratio_64)}. The state holds ${data.state.toLocaleString("en-US")} numbers.`;

@@ -21,6 +21,6 @@ export async function why() {
       if (step.check) line.append(element("div", { class: "check" }, "Check: ", typeset(step.check)));
       return line;
     });
-    byId("why-list").append(element("details", {}, element("summary", {}, item.title), element("div", {}, element("ol", {}, ...steps))));
+    byId("why-list").append(element("details", {}, element("summary", {}, typeset(item.title)), element("div", {}, element("ol", {}, ...steps))));
   }
 }

@@ -1,0 +1,55 @@
+"""Data of the table of all stores and their cards, generated from the register."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from assocmem.core.register import entry, stores
+from assocmem.core.store import Store
+from assocmem.lab.predicted import predicted_capacity
+from assocmem.page.offer import rounded
+
+
+def cards() -> dict[str, Any]:
+    """Return every store with its one-line rule, capacity at d_k = 64, state, and a card of texts and code."""
+    return {"stores": [_card(key) for key in stores()]}
+
+
+def _card(key: str) -> dict[str, Any]:
+    found = entry(key)
+    store = found.make()
+    prediction = predicted_capacity(store, 64)
+    capacity = None if prediction.value is None else rounded([prediction.value])[0]
+    source = store.source
+    words = {
+        "equation": store.equation,
+        "rule": found.summary,
+        "cost": store.cost or "–",
+        "writing a key again": f"the value {store.traits.rewrite}"
+        if store.traits.rewrite != "adds"
+        else "the values add",
+        "order of writes": "does not matter" if store.traits.order_free else "matters",
+        "capacity at d_k = 64": f"{prediction.value:,.1f} ({prediction.statistic})" if capacity else prediction.reason,
+        "source": f"{source.authors} ({source.year}), {source.title}" if source else "–",
+    }
+    words |= {f"setting {name}": text for name, text in found.options.items()}
+    return {
+        "key": key,
+        "summary": found.summary,
+        "equation": store.equation,
+        "capacity": capacity,
+        "state": "bounded" if store.traits.bounded else "grows with M",
+        "card": words,
+        "code": _code(store),
+    }
+
+
+def _code(store: Store) -> str:
+    """Return the source of the methods that are the rule, without their docstrings' indentation."""
+    parts = [
+        inspect.getsource(getattr(type(store), name))
+        for name in ("rows_for", "put", "get", "_recall")
+        if name in vars(type(store))
+    ]
+    return inspect.cleandoc("\n".join(parts)) if parts else "inherited"

@@ -1,0 +1,117 @@
+"""The live page: a small server on this machine only. GET only, stateless, nothing the reader types runs here."""
+
+from __future__ import annotations
+
+import mimetypes
+import socket
+from typing import TYPE_CHECKING, Any
+
+from assocmem.core.errors import AssocmemError, InputError
+from assocmem.page.data import document
+from assocmem.page.vendor import STATIC
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+HOST = "127.0.0.1"
+POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self'; connect-src 'self' blob:; worker-src blob:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+for _kind, _ending in (("text/javascript", ".js"), ("text/javascript", ".mjs"), ("application/wasm", ".wasm"),
+                       ("font/woff2", ".woff2"), ("text/x-python", ".py")):  # fmt: skip
+    mimetypes.add_type(_kind, _ending)
+
+
+def application() -> Starlette:
+    """Return the ASGI application: `/` and the static files, `/data/<path>.json` for the numbers."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.gzip import GZipMiddleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Mount, Route
+    from starlette.staticfiles import StaticFiles
+
+    def data(request: Any) -> Response:
+        try:
+            text = document(request.path_params["path"])
+        except (AssocmemError, ValueError) as error:
+            return JSONResponse({"error": str(error)}, status_code=404)
+        return Response(text, media_type="application/json", headers={"Cache-Control": "max-age=3600"})
+
+    return Starlette(
+        routes=[
+            Route("/data/{path:path}.json", data, methods=["GET"]),
+            Mount("/", StaticFiles(directory=STATIC, html=True)),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=["localhost", HOST, "[::1]"]),
+            Middleware(_Headers),
+            Middleware(GZipMiddleware, minimum_size=1024),
+        ],
+    )
+
+
+class _Headers:
+    """Adds the security headers to every answer."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def send_with(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                extra = [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *extra]}
+            await send(message)
+
+        await self.app(scope, receive, send_with if scope["type"] == "http" else send)
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on this machine's `port` (0: any free one).
+
+    Raises InputError with one sentence where the port is out of range or taken.
+    """
+    if not 0 <= port <= 65535:
+        raise InputError(f"`--port` must lie in 0..65535; got {port}.")
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+    except OSError as error:
+        made.close()
+        raise InputError(f"port {port} is not free ({error.strerror}); choose another, or --port 0 for any.") from error
+    made.listen(64)
+    return made
+
+
+def serve(port: int = 8765, *, browser: bool = True) -> None:
+    """Serve the page until Ctrl-C: print its address and open the browser unless told not to."""
+    import uvicorn
+
+    found = listen(port)
+    address = f"http://localhost:{found.getsockname()[1]}/"
+    print(f"assocmem explore: {address}  (Ctrl-C to stop)", flush=True)
+    if browser:
+        import webbrowser
+
+        webbrowser.open(address)
+    config = uvicorn.Config(application(), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    try:
+        server.run(sockets=[found])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        found.close()
+    print("stopped.")
