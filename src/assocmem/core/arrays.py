@@ -106,12 +106,12 @@ def dtype_name(dtype: DType) -> str:
 
 def all_finite(x: Array, xp: Namespace) -> bool:
     """Say whether `x` holds neither NaN nor infinity; cheap for the few numbers of a single write."""
-    if type(x) is np.ndarray and x.size <= 4096 and x.dtype.kind == "f":
-        flat = x.ravel()
-        with np.errstate(over="ignore", invalid="ignore"):
-            if math.isfinite(flat.dot(flat)):
-                return True
-    return not xp.isdtype(x.dtype, "real floating") or bool(xp.all(xp.isfinite(x)))
+    return quickly_finite(x) or not xp.isdtype(x.dtype, "real floating") or bool(xp.all(xp.isfinite(x)))
+
+
+def quickly_finite(x: Array) -> bool:
+    """Say whether `x` is a small NumPy array whose sum of squares shows that every number is finite."""
+    return type(x) is np.ndarray and x.size <= 4096 and x.dtype.kind == "f" and math.isfinite(np.vdot(x, x))
 
 
 def overflow_unheard() -> AbstractContextManager[Any]:
@@ -183,7 +183,7 @@ def can_write_in_place(x: Array) -> bool:
 
 def carries_gradient(x: Array) -> bool:
     """Say whether derivatives are being recorded for `x`."""
-    return bool(array_api_compat.is_torch_array(x) and x.requires_grad)
+    return type(x) is not np.ndarray and bool(array_api_compat.is_torch_array(x) and x.requires_grad)
 
 
 def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
@@ -192,8 +192,9 @@ def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
     A torch buffer is written through `.data`: earlier recalls may have saved views of its *other* rows for
     their backward pass, and these rows do not change.
     """
-    target = buffer.data if array_api_compat.is_torch_array(buffer) else buffer
-    target[..., start:stop, :] = rows
+    if type(buffer) is not np.ndarray and array_api_compat.is_torch_array(buffer):
+        buffer = buffer.data
+    buffer[..., start:stop, :] = rows
 
 
 FloatName: TypeAlias = Literal["float16", "bfloat16", "float32", "float64"]

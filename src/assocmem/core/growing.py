@@ -20,14 +20,42 @@ class Buffer:
     """Rows (..., capacity, width) of which the first `used` are taken; several states may share it.
 
     A state owns the end of the buffer while its own count equals `used`; only then may a write append in
-    place. Any other state copies, so two writes from one old state are both right.
+    place. Any other state copies, so two writes from one old state are both right, from two threads too.
     """
 
-    __slots__ = ("rows", "used")
+    __slots__ = ("_end", "capacity", "rows")
 
     def __init__(self, rows: dict[str, Array], used: int) -> None:
         self.rows = rows
-        self.used = used
+        self.capacity = int(next(iter(rows.values())).shape[-2])
+        # The end is a token that one writer at a time can take (popping from a list is atomic).
+        self._end = [used]
+
+    @property
+    def used(self) -> int:
+        """Rows that are taken; -1 while a write is under way."""
+        end = self._end
+        return end[-1] if end else -1
+
+    @used.setter
+    def used(self, count: int) -> None:
+        self._end = [count]
+
+    def claim(self, used: int, total: int) -> bool:
+        """Take the end for a writer whose state has `used` rows and wants `total`; False where it must copy.
+
+        The writer gives it back by setting `used`.
+        """
+        if total > self.capacity:
+            return False
+        try:
+            end = self._end.pop()
+        except IndexError:
+            return False
+        if end == used:
+            return True
+        self._end.append(end)
+        return False
 
 
 @dataclass(frozen=True)
@@ -63,21 +91,19 @@ class GrowingStore(Store):
 
     def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
         rows = self.rows_for(state, keys, values, **extras)
-        count = int(keys.shape[-2])
-        total = state.n + count
-        if not all(ar.can_write_in_place(r) for r in rows.values()) or not all(
-            ar.can_write_in_place(a) for a in state.arrays.values()
-        ):
-            xp = state.xp
-            joined = {name: xp.concat([state.arrays[name], row], axis=-2) for name, row in rows.items()}
-            return state.having(joined, n=total)
+        n, total = state.n, state.n + int(keys.shape[-2])
         buffer = state.held
-        if buffer is None or buffer.used != state.n or total > _capacity(buffer):
+        if buffer is None or any(map(ar.carries_gradient, rows.values())) or not buffer.claim(n, total):
+            if not all(_may_copy(a) for a in (*rows.values(), *state.arrays.values())):
+                joined = {name: state.xp.concat([state.arrays[name], row], axis=-2) for name, row in rows.items()}
+                return state.having(joined, n=total)
             buffer = _grown(state, rows, total)
+        views = {}
         for name, row in rows.items():
-            ar.write_rows(buffer.rows[name], state.n, total, row)
+            array = buffer.rows[name]
+            ar.write_rows(array, n, total, row)
+            views[name] = array[..., :total, :]
         buffer.used = total
-        views = {name: array[..., :total, :] for name, array in buffer.rows.items()}
         return state.having(views, n=total, held=buffer)
 
     def recall_with_mass(self, state: State, queries: Array, *, mask: Array | None = None) -> Recalled:
@@ -109,8 +135,9 @@ class GrowingStore(Store):
         """Return the recall weights of checked queries."""
 
 
-def _capacity(buffer: Buffer) -> int:
-    return int(next(iter(buffer.rows.values())).shape[-2])
+def _may_copy(x: Array) -> bool:
+    """Say whether rows of `x` may be copied into a buffer: not where they are immutable or carry a gradient."""
+    return type(x) is np.ndarray or ar.can_write_in_place(x)
 
 
 def _grown(state: State, rows: Mapping[str, Array], total: int) -> Buffer:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from assocmem.core.arrays import Array, DType, Namespace
 
 Statistic = Literal["rms", "median", "mean"]
+Rewrite = Literal["adds", "averages", "replaces", "decays", "keeps"]
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,22 @@ class Extra:
     """A further array that a store's `write` takes beside keys and values.
 
     `shape` names axes after the batch axes out of "n", "d_k", "d_v" and fixed numbers; () is one number per
-    batch item. Entries lie in [low, high]. Without a `default` the extra must be given.
+    batch item. Entries lie in [low, high]. Without a `default` the extra must be given; a default in words says
+    what the store works out for itself. `instead_of` names an extra whose place this one takes: not both.
     """
 
     name: str
     meaning: str
     shape: tuple[str | int, ...] = ("n",)
-    default: float | None = None
+    default: float | str | None = None
     low: float = float("-inf")
     high: float = float("inf")
+    instead_of: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether a write must give it: it has no default and takes no other extra's place."""
+        return self.default is None and not self.instead_of
 
     @property
     def per_pair(self) -> bool:
@@ -77,7 +86,7 @@ class Traits:
     affine: recall is linear in the values only after the recall of zero values is subtracted.
     order_free: the same pairs in another order give the same recall.
     rewrite: what writing a key again does to its recall: the two values add, average, the second replaces the
-        first, or the first one's share decays.
+        first, the first one's share decays, or the store keeps the first and ignores the second.
     bounded: the state stops growing however many pairs are written.
     keeps_pairs: the state holds the pairs themselves; such stores take masks and return recall weights.
     keys: which keys are accepted: any, rows of unit length, entries +-1, or whole-number token ids.
@@ -86,7 +95,7 @@ class Traits:
 
     linear_in_values: Literal["shared", "per-channel", "no"]
     order_free: bool
-    rewrite: Literal["adds", "averages", "replaces", "decays"]
+    rewrite: Rewrite
     bounded: bool
     keeps_pairs: bool = False
     affine: bool = False
@@ -143,6 +152,15 @@ class State:
             self.state_dtype,
             held,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a pickle holds: the arrays by value, the array library by name, no working storage."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}
+        return kept | {"xp": self.xp.__name__, "held": None, "arrays": dict(self.arrays)}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        for name, value in kept.items():
+            object.__setattr__(self, name, importlib.import_module(value) if name == "xp" else value)
 
     def zeros(self, *shape: int) -> Array:
         """Return zeros of the state's dtype and device, shape ``(*batch, *shape)``."""
