@@ -32,6 +32,9 @@ CHUNK = 64
 _TOGETHER = 64
 """Chunks of all batch items that are prepared at once: enough to amortise a call, few enough for the cache."""
 
+_MILD = 2.0**-40
+"""Chunks whose decays multiply up to more than this are scaled by g_i and 1/g_j; D itself serves the others."""
+
 _BASE = 4
 """Width of the diagonal blocks that `inverse_unit_lower` starts from."""
 
@@ -129,39 +132,57 @@ def _cut_flat(numbers: Array, start: int, count: int, size: int, xp: Namespace) 
 class _Prepared(NamedTuple):
     """What does not depend on the state, for some chunks (*batch, count, ...).
 
-    keys_t: K^T (d_k, C). writers: (diag(D_C) K)^T (d_k, C). entering: g (C, 1), kept: g_C (1, 1).
-    scores: D o Q K^T (C, C), readers: diag(g) Q (C, d_k); None without queries.
-    between: D (C, C). The last three decay factors are None where nothing decays.
+    keys_t: (d_k, C), with probes (C, d_k): strict_lower(probes keys_t) = strict_lower(D o K K^T), probes = diag(g) K.
+    writers: (diag(D_C) K)^T (d_k, C). kept: g_C (1, 1), None where nothing decays.
+    scores: D o Q K^T (C, C), readers: diag(g) Q (C, d_k); both None without queries.
+    between: D where it multiplies K K^T entry by entry, else None.
     """
 
+    probes: Array
     keys_t: Array
     writers: Array
+    kept: Array | None
     scores: Array
     readers: Array
-    entering: Array | None
-    kept: Array | None
     between: Array | None
+
+    def gram(self, keys: Array) -> Array:
+        """Return a matrix whose strictly lower part is that of D o K K^T."""
+        return self.probes @ self.keys_t if self.between is None else (keys @ self.keys_t) * self.between
 
 
 def _prepared(keys: Array, queries: Array | None, decay: Array | None, read: str, xp: Namespace) -> _Prepared:
     size = int(keys.shape[-2])
     keys_t = ar.contiguous(transpose(keys))
-    like = {"dtype": keys.dtype, "device": ar.device_of(keys)}
-    if decay is None:
-        if queries is None:
-            return _Prepared(keys_t, keys_t, None, None, None, None, None)
-        mask = xp.tril(xp.ones((size, size), **like), k=0 if read == "after" else -1)
-        return _Prepared(keys_t, keys_t, (queries @ keys_t) * mask, queries, None, None, None)
-    between = decay_products(decay)
-    entering = (decay[..., :1] * between[..., :, 0])[..., None]
-    writers, kept = keys_t * between[..., -1:, :], entering[..., -1:, :]
+    entering = None if decay is None else xp.cumulative_prod(decay, axis=-1)[..., None]
+    mild = entering is None or bool(xp.all(entering[..., -1:, :] > _MILD))
+    between = None if mild else decay_products(decay)
+    kept = None if entering is None else entering[..., -1:, :]
+    probes, writers = keys, keys_t
+    if entering is not None:
+        probes = keys * entering
+        if mild:
+            keys_t = keys_t / transpose(entering)
+            writers = keys_t * kept
+        else:
+            writers = keys_t * between[..., -1:, :]
     if queries is None:
-        return _Prepared(keys_t, writers, None, None, entering, kept, between)
-    seen, reaching = between, entering
+        return _Prepared(probes, keys_t, writers, kept, None, None, between)
+    if entering is not None:
+        reaching = entering
+        if read == "before":
+            reaching = xp.concat([xp.ones_like(kept), entering[..., :-1, :]], axis=-2)
+        readers = queries * reaching
+    else:
+        readers = queries
+    if mild:
+        shape = {"dtype": keys.dtype, "device": ar.device_of(keys)}
+        seen = xp.tril(xp.ones((size, size), **shape), k=0 if read == "after" else -1)
+        return _Prepared(probes, keys_t, writers, kept, (readers @ keys_t) * seen, readers, None)
+    seen = between
     if read == "before":
         seen = xp.concat([xp.zeros_like(between[..., :1, :]), between[..., :-1, :]], axis=-2)
-        reaching = xp.concat([xp.ones_like(kept), entering[..., :-1, :]], axis=-2)
-    return _Prepared(keys_t, writers, (queries @ keys_t) * seen, queries * reaching, entering, kept, between)
+    return _Prepared(probes, keys_t, writers, kept, (queries @ keys_t) * seen, readers, between)
 
 
 def outer_chunks(
@@ -226,11 +247,9 @@ def delta_chunks(
         slowed = None if decay is None else _cut_flat(decay, start, count, size, xp)
         steps = _cut_flat(strength, start, count, size, xp)[..., None]
         ready = _prepared(keys_in, asked, slowed, read, xp)
-        gram = keys_in @ ready.keys_t
-        solve = inverse_unit_lower((gram if slowed is None else gram * ready.between) * steps) * transpose(steps)
-        probes = keys_in if ready.entering is None else keys_in * ready.entering
+        solve = inverse_unit_lower(ready.gram(keys_in) * steps) * transpose(steps)
         for c in range(count):
-            change = solve[..., c, :, :] @ (values_in[..., c, :, :] - probes[..., c, :, :] @ state)
+            change = solve[..., c, :, :] @ (values_in[..., c, :, :] - ready.probes[..., c, :, :] @ state)
             if asked is not None:
                 recalls.append(ready.readers[..., c, :, :] @ state + ready.scores[..., c, :, :] @ change)
             held = state if ready.kept is None else state * ready.kept[..., c, :, :]

@@ -111,13 +111,8 @@ def number_or_array(given: Array | None, number: float, keys: Array) -> Array:
     return xp.full(tuple(keys.shape[:-1]), number, dtype=keys.dtype, device=ar.device_of(keys))
 
 
-def decay_from(extras: Arrays, number: float, keys: Array, name: str) -> Array:
-    """Return the decay of every pair (..., n): from the extra `decay`, or `log_decay`, or one number for all.
-
-    Raises InputError where both extras are given.
-    """
+def decay_from(extras: Arrays, number: float, keys: Array) -> Array:
+    """Return the decay of every pair (..., n): from the extra `decay` or `log_decay`, or one number for all."""
     if "log_decay" in extras:
-        if "decay" in extras:
-            raise InputError(f"{name}.write takes `decay` or its logarithm `log_decay`, not both; leave one out.")
         return ar.namespace(keys).exp(extras["log_decay"])
     return number_or_array(extras.get("decay"), number, keys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array, contiguous, namespace, transpose
@@ -93,16 +94,6 @@ class _DeltaRule(RecurrentStore):
         """Return W x for each query."""
         return self.features(queries) @ transpose(state["W"])
 
-    def _traits(self, extras: tuple[Extra, ...]) -> Traits:
-        replaces = self.strength == 1
-        return Traits(
-            linear_in_values="shared",
-            order_free=False,
-            rewrite="replaces" if replaces else "decays",
-            bounded=True,
-            extras=extras,
-        )
-
 
 @dataclass(frozen=True)
 class DeltaNet(_DeltaRule):
@@ -157,7 +148,7 @@ class DeltaNet(_DeltaRule):
     @property
     def traits(self) -> Traits:
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
-        return self._traits((_STRENGTH,))
+        return _traits(self.strength, None)
 
     def blank(self, state: State) -> Arrays:
         """Return the zero matrix."""
@@ -222,7 +213,7 @@ class GatedDeltaNet(_DeltaRule):
     @property
     def traits(self) -> Traits:
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
-        return self._traits((_STRENGTH, _DECAY, _LOG_DECAY))
+        return _traits(self.strength, self.decay)
 
     def blank(self, state: State) -> Arrays:
         """Return the zero matrix."""
@@ -230,7 +221,7 @@ class GatedDeltaNet(_DeltaRule):
 
     def decays(self, keys: Array, extras: Arrays) -> Array:
         """Return the decay of each pair."""
-        return decay_from(extras, self.decay, keys, self.name)
+        return decay_from(extras, self.decay, keys)
 
     def features(self, rows: Array) -> Array:
         """Return the rows."""
@@ -246,9 +237,20 @@ def _require_number(store: _DeltaRule, name: str, value: float, high: float) -> 
         )
 
 
-_STRENGTH = Extra("strength", "write strength b of each pair", ("n",), default=1.0, low=0.0, high=2.0)
-_DECAY = Extra("decay", "factor a that the state is multiplied by before each pair", ("n",), 0.99, low=0.0, high=1.0)
-_LOG_DECAY = Extra("log_decay", "natural logarithm of the decay, in place of `decay`", ("n",), default=0.0, high=0.0)
+@lru_cache(maxsize=256)
+def _traits(strength: float, decay: float | None) -> Traits:
+    extras = [Extra("strength", "write strength b of each pair", ("n",), default=strength, low=0.0, high=2.0)]
+    if decay is not None:
+        meaning = "factor a that the state is multiplied by before each pair"
+        extras.append(Extra("decay", meaning, ("n",), default=decay, low=0.0, high=1.0))
+        extras.append(Extra("log_decay", "natural logarithm of the decay", ("n",), high=0.0, instead_of="decay"))
+    return Traits(
+        linear_in_values="shared",
+        order_free=False,
+        rewrite="replaces" if strength == 1 else "decays",
+        bounded=True,
+        extras=tuple(extras),
+    )
 
 
 def delta_net(strength: float = 1.0, *, feature: FeatureMap | str = "identity", nu: int | None = None) -> DeltaNet:

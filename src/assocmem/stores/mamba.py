@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,14 +87,8 @@ class Mamba(RecurrentStore):
     @property
     def traits(self) -> Traits:
         """Linear with a row of weights per channel, bounded; earlier pairs decay unless all rates are 0."""
-        still = self.rates is not None and not np.any(self.rates)
-        return Traits(
-            linear_in_values="per-channel",
-            order_free=still,
-            rewrite="adds" if still else "decays",
-            bounded=True,
-            extras=(_STEP, _RATES),
-        )
+        still = self.rates is not None and not any(self.rates if isinstance(self.rates, tuple) else (self.rates,))
+        return _STILL if still else _DECAYING
 
     def blank(self, state: State) -> Arrays:
         """Return the zero matrix; InputError where a tuple of rates has another length than d_k."""
@@ -215,28 +210,22 @@ class Mamba2(RecurrentStore):
     @property
     def traits(self) -> Traits:
         """Linear, bounded; earlier pairs decay unless the decay is 1."""
-        still = self.decay == 1
-        return Traits(
-            linear_in_values="shared",
-            order_free=still,
-            rewrite="adds" if still else "decays",
-            bounded=True,
-            extras=(_DECAY, _LOG_DECAY, _SCALE),
-        )
+        return _traits(self.decay, self.step)
 
     def blank(self, state: State) -> Arrays:
         """Return the zero matrix."""
         return {"H": state.zeros(state.d_v, state.d_k)}
 
     def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
-        """Return decay and step of every pair (*batch, n)."""
-        step = number_or_array(extras.get("step"), self.step, keys)
-        return {"decay": decay_from(extras, self.decay, keys, self.name), "step": step}
+        """Return the decay of every pair (*batch, n) and its step, unless all steps are 1."""
+        full = {"decay": decay_from(extras, self.decay, keys)}
+        if "step" in extras or self.step != 1:
+            full["step"] = number_or_array(extras.get("step"), self.step, keys)
+        return full
 
     def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule: H <- a H + (D v) k^T."""
-        scaled = value * extras["step"][..., None]
-        return {"H": arrays["H"] * extras["decay"][..., None] + transpose(scaled) @ key}
+        return {"H": arrays["H"] * extras["decay"][..., None] + transpose(_scaled(value, extras)) @ key}
 
     def many(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
@@ -245,7 +234,7 @@ class Mamba2(RecurrentStore):
         state, recalls = outer_chunks(
             contiguous(transpose(arrays["H"])),
             keys,
-            values * extras["step"][..., None],
+            _scaled(values, extras),
             decay=extras["decay"],
             queries=queries,
             read=read,
@@ -262,6 +251,10 @@ class Mamba2(RecurrentStore):
         return Similarity(Linear()) if self.decay == 1 and self.step == 1 else None
 
 
+def _scaled(values: Array, extras: Arrays) -> Array:
+    return values * extras["step"][..., None] if "step" in extras else values
+
+
 def _sum_after(steps: Array, xp: Namespace) -> Array:
     """Return for each pair the sum of the steps after it, (..., n, d_v), the last row 0; never by subtraction."""
     none = xp.zeros_like(steps[..., :1, :])
@@ -273,11 +266,31 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-_STEP = Extra("step", "step D of each pair and channel", ("n", "d_v"), default=0.01, low=0.0)
-_RATES = Extra("rates", "rate A of each channel and key coordinate", ("d_v", "d_k"), default=-1.0, high=0.0)
-_DECAY = Extra("decay", "factor a that the state is multiplied by before each pair", ("n",), 0.99, low=0.0, high=1.0)
-_LOG_DECAY = Extra("log_decay", "natural logarithm of the decay, in place of `decay`", ("n",), default=0.0, high=0.0)
-_SCALE = Extra("step", "factor D of each value", ("n",), default=1.0, low=0.0)
+_EXTRAS = (
+    Extra("step", "step D of each pair and channel", ("n", "d_v"), default="the store's `step`", low=0.0),
+    Extra(
+        "rates", "rate A of each channel and key coordinate", ("d_v", "d_k"), default="the store's `rates`", high=0.0
+    ),
+)
+_DECAYING = Traits("per-channel", order_free=False, rewrite="decays", bounded=True, extras=_EXTRAS)
+_STILL = Traits("per-channel", order_free=True, rewrite="adds", bounded=True, extras=_EXTRAS)
+
+
+@lru_cache(maxsize=256)
+def _traits(decay: float, step: float) -> Traits:
+    meaning = "factor a that the state is multiplied by before each pair"
+    return Traits(
+        linear_in_values="shared",
+        order_free=decay == 1,
+        rewrite="adds" if decay == 1 else "decays",
+        bounded=True,
+        extras=(
+            Extra("decay", meaning, ("n",), default=decay, low=0.0, high=1.0),
+            Extra("log_decay", "natural logarithm of the decay", ("n",), high=0.0, instead_of="decay"),
+            Extra("step", "factor D of each value", ("n",), default=step, low=0.0),
+        ),
+    )
+
 
 register(
     "mamba",
