@@ -49,3 +49,7 @@ class UnstableWarning(UserWarning):
 
 class IllConditionedWarning(UserWarning):
     """Stored keys are nearly dependent, so that recalls lose precision; the message states the bound."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iteration stopped before it reached its tolerance; the message says what was done instead."""

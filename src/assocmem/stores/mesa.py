@@ -1,0 +1,305 @@
+"""MesaNet: a layer that solves its ridge regression for every query."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array, transpose
+from assocmem.core.blockwise import in_dtype, working_dtype
+from assocmem.core.chunk import decay_products, later_decays
+from assocmem.core.conjugate import conjugate_gradient
+from assocmem.core.errors import ConvergenceWarning, InputError
+from assocmem.core.inner_training import is_number
+from assocmem.core.recurrent import Arrays, RecurrentStore, number_or_array
+from assocmem.core.register import register
+from assocmem.core.types import Extra, Source, State, Traits
+
+_SOLVERS = ("cg", "direct", "rls")
+_LEAST_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class MesaNet(RecurrentStore):
+    """f(x) = G (H + ridge I)^-1 x with H <- a H + b k k^T and G <- a G + b v k^T.
+
+    The weighted ridge regression sum_i w_i |W k_i - v_i|^2 + ridge |W|^2 with w_i = b_i times the decays after pair i,
+    solved anew for each query. Their symbols gamma, beta, Lambda, phi are ours decay, strength, ridge, H.
+
+    Parameters
+    ----------
+    ridge: number > 0 in units of squared key length (the paper learns a diagonal Lambda, from 1 at the start and
+        never below 0.25).
+    decay: a, number in [0, 1]; strength: b >= 0; for every pair unless `write` is given its own.
+    solver: "cg", conjugate gradients from x / (diag H + ridge); "direct", a linear solve; "rls", recursive least
+        squares with forgetting, which keeps the inverse instead.
+    max_steps: steps of conjugate gradients (30 in the paper). tolerance: relative residual that ends them; None for
+        1e-10, or 16 rounding units where that is more. Queries that have not reached it after max_steps are solved
+        directly, and ConvergenceWarning says how many: no recall is less accurate than the tolerance.
+
+    write takes `strength` (..., n) and `decay` (..., n). With decay 1 the order of writes does not matter.
+
+    "rls": the state starts at H = ridge I and lets the ridge decay with the pairs, so it equals the other two for
+    decay 1 only; below 1 its ridge after n pairs is ridge a^n, and directions that no key comes back to lose it
+    (their inverse grows like a^-n until DivergedError). Needs decay > 0.
+
+    State: H (d_k, d_k) and G (d_v, d_k); for "rls" R = H^-1 and W = G R in their place. Cost: write d_k^2 + d_k d_v
+    ("rls": 3 d_k^2 + 2 d_k d_v); recall at most max_steps d_k^2 + d_k d_v a query ("rls": d_k d_v).
+    Source: von Oswald et al. 2025 (2506.05233), H_t = gamma_t H_(t-1) + beta_t k_t k_t^T and o_t = G_t linsolve(H_t +
+    Lambda, q_t); the mesa layer and its recursive form: von Oswald et al. 2023 (2309.05858).
+
+    >>> import numpy as np
+    >>> store = MesaNet(ridge=1e-6)
+    >>> keys = np.array([[1.0, 0.0], [0.6, 0.8]])
+    >>> state = store.write(store.empty(2, 1), keys, np.array([[3.0], [5.0]]))
+    >>> store.recall(state, keys).round(4).tolist()
+    [[3.0], [5.0]]
+    """
+
+    ridge: float = 1.0
+    decay: float = 1.0
+    strength: float = 1.0
+    solver: Literal["cg", "direct", "rls"] = "cg"
+    max_steps: int = field(default=30, kw_only=True)
+    tolerance: float | None = field(default=None, kw_only=True)
+
+    equation = "f(x) = G (H + ridge I)^-1 x, H <- a H + b k k^T, G <- a G + b v k^T"
+    summary = "Solves a ridge regression over the stored pairs for every query."
+    source = Source(
+        title="MesaNet: Sequence Modeling by Locally Optimal Test-Time Training",
+        authors="von Oswald, Johannes and Scherrer, Nino and Kobayashi, Seijin and Versari, Luca and Yang, Songlin and "
+        "Schlegel, Maximilian and Maile, Kaitlin and Schimpf, Yanick and Sieberling, Oliver and Meulemans, Alexander "
+        "and Saurous, Rif A. and Lajoie, Guillaume and Frenkel, Charlotte and Pascanu, Razvan and "
+        "Aguera y Arcas, Blaise and Sacramento, Joao",
+        year=2025,
+        arxiv="2506.05233",
+        equation="H_t = gamma_t H_(t-1) + beta_t k_t k_t^T, G_t likewise with v_t k_t^T, "
+        "o_t = G_t (H_t + Lambda)^-1 q_t",
+        deviations=(
+            "one ridge for all dimensions and pairs in place of a learned diagonal Lambda",
+            "keys, values, queries and gates come as they are: no projections, convolutions or normalisation",
+            "conjugate gradients stop at a tolerance; what has not reached it by max_steps is solved directly",
+        ),
+    )
+    cost = "write d_k^2 + d_k d_v, recall at most max_steps d_k^2 + d_k d_v"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (is_number(self.ridge) and self.ridge > 0):
+            raise InputError(
+                f"`ridge` of MesaNet must be a finite number > 0; got {self.ridge!r}. For ridge 0 take optimal-linear."
+            )
+        if self.solver not in _SOLVERS:
+            raise InputError(f"`solver` of MesaNet must be one of {', '.join(_SOLVERS)}; got {self.solver!r}.")
+        if not (is_number(self.decay) and 0 <= self.decay <= 1) or (self.solver == "rls" and self.decay == 0):
+            low = "(0" if self.solver == "rls" else "[0"
+            raise InputError(f"`decay` of MesaNet must be a number in {low}, 1]; got {self.decay!r}.")
+        if not (is_number(self.strength) and self.strength >= 0):
+            raise InputError(f"`strength` of MesaNet must be a finite number >= 0; got {self.strength!r}.")
+        if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
+            raise InputError(f"`max_steps` of MesaNet must be a whole number >= 1; got {self.max_steps!r}.")
+        if self.tolerance is not None and not (is_number(self.tolerance) and 0 < self.tolerance < 1):
+            raise InputError(f"`tolerance` of MesaNet must be a number in (0, 1), or None; got {self.tolerance!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear and bounded; a key written twice is averaged, or weighted by its decays."""
+        return Traits(
+            linear_in_values="shared",
+            order_free=False,
+            rewrite="averages" if self.decay == 1 else "decays",
+            bounded=True,
+            extras=(
+                Extra("strength", "weight b of each pair", default=float(self.strength), low=0.0),
+                Extra("decay", "factor a that H and G are multiplied by before each pair", ("n",), float(self.decay),
+                      low=0.0, high=1.0),
+            ),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ writing
+
+    def blank(self, state: State) -> Arrays:
+        """Return zero sums, or the inverse of the ridge."""
+        if self.solver == "rls":
+            return {"R": state.eye(state.d_k) / self.ridge, "W": state.zeros(state.d_v, state.d_k)}
+        return {"H": state.zeros(state.d_k, state.d_k), "G": state.zeros(state.d_v, state.d_k)}
+
+    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Return strength and decay of every pair."""
+        full = {
+            "strength": number_or_array(extras.get("strength"), self.strength, keys),
+            "decay": number_or_array(extras.get("decay"), self.decay, keys),
+        }
+        if self.solver == "rls" and bool(state.xp.any(full["decay"] == 0)):
+            raise InputError('`decay` of MesaNet.write must be > 0 with solver="rls", which divides by it; got 0.')
+        return full
+
+    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+        """The rule for one pair."""
+        strength, decay = extras["strength"][..., None], extras["decay"][..., None]
+        if self.solver != "rls":
+            weighted = strength * key
+            return {
+                "H": decay * arrays["H"] + transpose(weighted) @ key,
+                "G": decay * arrays["G"] + transpose(value) @ weighted,
+            }
+        R, W = arrays["R"] / decay, arrays["W"]
+        image = key @ R
+        gain = strength * image / (1 + strength * (image @ transpose(key)))
+        R = R - transpose(gain) @ image
+        return {"R": (R + transpose(R)) / 2, "W": W + transpose(value - key @ transpose(W)) @ gain}
+
+    def many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """The rule for many pairs: sums at once without queries, a chunk at a time with them, rls pair by pair."""
+        xp, recalls, count = ar.namespace(keys), [], int(keys.shape[-2])
+        width = 1 if self.solver == "rls" else self.chunk if queries is not None else count
+        for start in range(0, count, width):
+            at = slice(start, min(start + width, count))
+            key, value = keys[..., at, :], values[..., at, :]
+            own = {name: array[..., at] for name, array in extras.items()}
+            if self.solver == "rls":
+                after = self.one(arrays, key, value, **own)
+            else:
+                later = later_decays(own["decay"])
+                kept, weighted = (
+                    (later[..., :1] * own["decay"][..., :1])[..., None],
+                    (later * own["strength"])[..., None] * key,
+                )
+                after = {
+                    "H": kept * arrays["H"] + transpose(weighted) @ key,
+                    "G": kept * arrays["G"] + transpose(value) @ weighted,
+                }
+            if queries is not None:
+                asked = queries[..., at, :]
+                if self.solver == "rls":
+                    recalls.append(asked @ transpose((after if read == "after" else arrays)["W"]))
+                else:
+                    recalls.append(self._solved_along(arrays, key, value, asked, read == "before", **own))
+            arrays = after
+        return arrays, xp.concat(recalls, axis=-2) if recalls else None
+
+    # ------------------------------------------------------------------ recall
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return G (H + ridge I)^-1 q."""
+        xp, wide = state.xp, working_dtype(state.dtype, state.xp)
+        queries = in_dtype(queries, wide, xp)
+        if self.solver == "rls":
+            return queries @ transpose(in_dtype(state["W"], wide, xp))
+        H, G = (in_dtype(state[name], wide, xp) for name in ("H", "G"))
+        diagonal = xp.linalg.diagonal(H)[..., None, :]
+        scale = self._scale(diagonal)
+        matrix = H / scale
+        return self._solved(lambda x: x @ matrix, queries, diagonal, scale, lambda: H) @ transpose(G)
+
+    def _solved_along(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array, early: bool, **extras: Array
+    ) -> Array:
+        """Return the recall of query i after (or before) pair i of a chunk; no H but the first is formed by "cg"."""
+        xp, decay = ar.namespace(keys), extras["decay"]
+        fading = decay_products(decay)
+        kept = (decay[..., :1] * fading[..., :, 0])[..., None]
+        if early:
+            fading = xp.concat([xp.zeros_like(fading[..., :1, :]), fading[..., :-1, :]], axis=-2)
+            kept = xp.concat([xp.ones_like(kept[..., :1, :]), kept[..., :-1, :]], axis=-2)
+        shares = fading * extras["strength"][..., None, :]
+        H, G, keys_t = arrays["H"], arrays["G"], transpose(keys)
+
+        def each() -> Array:
+            pairs = keys[..., :, :, None] * keys[..., :, None, :]
+            flat = xp.reshape(pairs, (*keys.shape[:-1], int(keys.shape[-1]) ** 2))
+            return kept[..., None] * H[..., None, :, :] + xp.reshape(shares @ flat, pairs.shape)
+
+        diagonal = kept * xp.linalg.diagonal(H)[..., None, :] + shares @ (keys * keys)
+        scale = self._scale(diagonal)
+        matrix, rows = H / scale, keys / xp.sqrt(scale)
+        rows_t = transpose(rows)
+        found = self._solved(
+            lambda x: kept * (x @ matrix) + (shares * (x @ rows_t)) @ rows, queries, diagonal, scale, each
+        )
+        return kept * (found @ transpose(G)) + (shares * (found @ keys_t)) @ values
+
+    def _scale(self, diagonal: Array) -> Array:
+        """Return the largest entry (*batch, 1, 1) of diag H + ridge, by which systems are divided."""
+        xp = ar.namespace(diagonal)
+        if diagonal.shape[-1] == 0:
+            return xp.full(
+                (*diagonal.shape[:-2], 1, 1), self.ridge, dtype=diagonal.dtype, device=ar.device_of(diagonal)
+            )
+        return xp.max(diagonal, axis=(-2, -1), keepdims=True) + self.ridge
+
+    def _solved(
+        self,
+        product: Callable[[Array], Array],
+        queries: Array,
+        diagonal: Array,
+        scale: Array,
+        dense: Callable[[], Array],
+    ) -> Array:
+        """Return (H + ridge I)^-1 q for each query.
+
+        H is given by its products divided by `scale` (*batch, 1, 1), its diagonal, and, if asked for, itself: `dense`
+        returns H (*batch, d, d), shared by all queries, or (*batch, m, d, d), one for each.
+        """
+        xp = ar.namespace(queries)
+        if self.solver == "direct":
+            return self._direct(dense(), queries, diagonal)
+        tolerance = self.tolerance or max(_LEAST_TOLERANCE, 16 * float(xp.finfo(queries.dtype).eps))
+        size = _largest(queries)
+        found, residuals = conjugate_gradient(
+            lambda x: product(x) + (self.ridge / scale) * x,
+            queries / size,
+            diagonal / scale + self.ridge / scale,
+            max_steps=self.max_steps,
+            tolerance=tolerance,
+        )
+        found = found * (size / scale)
+        left = ~(residuals <= tolerance)
+        if not bool(xp.any(left)):
+            return found
+        worst, count = float(ar.to_numpy(xp.max(residuals))), int(ar.to_numpy(xp.sum(xp.astype(left, xp.int64))))
+        warnings.warn(
+            f"{self.name}: conjugate gradients left {count} of {math.prod(residuals.shape)} queries with a relative "
+            f"residual of up to {worst:.2g} after {self.max_steps} steps (tolerance {tolerance:.2g}); they were solved "
+            'directly. Raise `max_steps` or `ridge`, or take solver="direct".',
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+        return xp.where(left[..., None], self._direct(dense(), queries, diagonal), found)
+
+    def _direct(self, H: Array, queries: Array, diagonal: Array) -> Array:
+        xp = ar.namespace(queries)
+        matrix = H + self.ridge * xp.eye(int(H.shape[-1]), dtype=H.dtype, device=ar.device_of(H))
+        if H.ndim > diagonal.ndim:
+            return xp.linalg.solve(matrix, queries[..., None])[..., 0]
+        return transpose(xp.linalg.solve(matrix, transpose(queries)))
+
+
+def _largest(rows: Array) -> Array:
+    """Return the largest absolute entry of each row, (..., 1); 1 for rows of zeros or without entries."""
+    xp = ar.namespace(rows)
+    if rows.shape[-1] == 0:
+        return xp.ones((*rows.shape[:-1], 1), dtype=rows.dtype, device=ar.device_of(rows))
+    largest = xp.max(xp.abs(rows), axis=-1, keepdims=True)
+    return xp.where(largest > 0, largest, xp.ones_like(largest))
+
+
+register(
+    "mesa-net",
+    MesaNet,
+    summary=MesaNet.summary,
+    options={
+        "ridge": "weight of |W|^2 (> 0, default 1)",
+        "decay": "factor on the sums before each pair, in [0, 1] (default 1)",
+        "strength": "weight of each pair (>= 0, default 1)",
+        "solver": "cg (default), direct, or rls: recursive least squares with forgetting",
+        "max_steps": "most steps of conjugate gradients (default 30)",
+        "tolerance": "relative residual that ends them (default 1e-10, or 16 rounding units)",
+    },
+)
