@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from assocmem.core.results import Results
 
-# Okabe and Ito's palette, readable with every common colour-vision deficiency; yellow is left out.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F", "#882255", "#44AA99")
+# Okabe and Ito's palette and three more, apart for common colour-vision deficiencies, seen on white and on black.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A6761D", "#8A8A8A", "#AA4499", "#44AA99")
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"
 WIDTH, HEIGHT = 620, 380
@@ -128,6 +128,8 @@ def curve_rows(rows: Sequence[Row], field: str, view: Mapping[str, Any]) -> list
     """
     log_y = bool(view.get("y_log", True))
     kept = _positive(rows, field, log_y)
+    if log_y and view.get("y_domain"):
+        kept = [r for r in kept if r[field] >= view["y_domain"][0]]
     if field == "theory":
         x = view["x"]
         return list({(r["label"], r[x]): {"label": r["label"], x: r[x], "theory": r["theory"]} for r in kept}.values())

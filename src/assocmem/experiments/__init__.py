@@ -1,0 +1,1 @@
+"""One file a figure or table: a question, a plan, a view."""

@@ -1,0 +1,93 @@
+"""What every experiment is: a name, a question, and a function from settings to results."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from assocmem.core.results import Results, Row, header_for
+from assocmem.lab.rows import DEFINITIONS
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is made.
+
+    seed: of all random streams. quick: fewer trials and smaller M, the same figures. workers: processes of the lab;
+    results do not depend on it.
+    """
+
+    seed: int = 0
+    quick: bool = False
+    workers: int | None = None
+
+    def fewer(self, full: int, quick: int) -> int:
+        """Return `full`, or `quick` in a quick run."""
+        return quick if self.quick else full
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment hands back: tidy rows, the view that draws them, and a caption in words."""
+
+    rows: Iterable[Row]
+    view: Mapping[str, Any]
+    caption: str
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table: its name (of the files), title, question, and what answers it."""
+
+    name: str
+    title: str
+    question: str
+    answer: Callable[[Settings, Progress], Outcome]
+
+    def run(self, settings: Settings, progress: Progress | None = None) -> Results:
+        """Run the experiment and return its results; `progress(done, total)` is told as it goes."""
+        began = time.perf_counter()
+        outcome = self.answer(settings, progress or _silent)
+        seconds = time.perf_counter() - began
+        config = {"quick": settings.quick, **outcome.config}
+        header = header_for(config=config, seed=settings.seed, seconds=seconds, definitions=DEFINITIONS)
+        header |= {"title": self.title, "question": self.question, "caption": outcome.caption, "view": outcome.view}
+        return Results(self.name, tuple(outcome.rows), header)
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Report nothing."""
+
+
+def parts(progress: Progress, total: int) -> Callable[[int], Progress]:
+    """Split a progress among `total` equal parts: ``parts(progress, 3)(1)`` reports the second third."""
+
+    def of(part: int) -> Progress:
+        def report(done: int, whole: int) -> None:
+            progress(round(1000 * (part + done / max(1, whole))), 1000 * total)
+
+        return report
+
+    return of
+
+
+@cache
+def article() -> dict[str, Any]:
+    """Return the numbers that the article prints."""
+    text = resources.files("assocmem.experiments").joinpath("article.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def with_article(rows: Iterable[Row], points: Mapping[tuple[str, int], float]) -> list[Row]:
+    """Return the rows with a column `article`, filled once for each (label, M) that the article shows."""
+    left = dict(points)
+    return [{**row, "article": left.pop((row["label"], row["n_memories"]), None)} for row in rows]

@@ -1,0 +1,42 @@
+"""Ratio against M for the exponential and its power series cut to 2, 3 and 4 terms, at beta = 8."""
+
+from __future__ import annotations
+
+from assocmem.core.register import make_store
+from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
+from assocmem.lab.keys import key_curves
+from assocmem.lab.similarities import similarity_curves
+
+D_K, BETA = 64, 8.0
+ORDER = ("2 terms", "3 terms", "4 terms", "softmax")
+
+
+def _answer(settings: Settings, progress: Progress) -> Outcome:
+    part = parts(progress, 3)
+    stores = [(f"{n} terms", make_store("exp-series", terms=n, beta=BETA)) for n in (2, 3, 4)]
+    softmax = ("softmax", make_store("softmax", beta=BETA))
+    shared = {"seed": settings.seed, "workers": settings.workers, "experiment": "exponential"}
+    counts = [2**k for k in range(4, settings.fewer(22, 15))]
+    rows = similarity_curves(
+        [*stores, softmax], D_K, counts, streams=settings.fewer(60, 12), progress=part(0), **shared
+    )
+    drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
+    rows += key_curves([*stores, softmax], D_K, drawn, trials=settings.fewer(8, 4), progress=part(1), **shared)
+    if not settings.quick:
+        rows += key_curves([softmax], D_K, [2**20], trials=4, targets=8, dtype="float32", progress=part(2), **shared)
+    return Outcome(
+        rows,
+        {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": list(ORDER), "rule": 1.0,
+         "rule_text": "recall fails: interference larger than signal"},
+        "Two terms do worse than a straight line, because the constant gives every memory a weight near 1; every "
+        "further term adds a higher power. The whole exponential reaches 1 only at 1,272,264 memories.",
+        {"d_k": D_K, "beta": BETA},
+    )  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    "exponential",
+    "The exponential, cut short and whole",
+    "Why does softmax hold so many more memories?",
+    _answer,
+)
