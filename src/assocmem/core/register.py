@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from assocmem.core.address import load_store
 from assocmem.core.errors import InputError, UnknownNameError
 from assocmem.core.store import Store
 
@@ -84,13 +85,16 @@ def entry(key: str) -> Entry:
 
 
 def make_store(key: str, **settings: Any) -> Store:
-    """Return the store registered under `key` with the given settings.
+    """Return the store registered under `key`, or a user's own under MODULE:CLASS, with the given settings.
 
-    Raises UnknownNameError for an unknown key, InputError for a setting it does not take.
+    Raises UnknownNameError for an unknown key, InputError for a setting it does not take; see
+    `core.address.load_store` for what MODULE:CLASS may name.
 
     >>> make_store("softmax", beta=4.0).name
     'SoftmaxAttention'
     """
+    if ":" in key:
+        return load_store(key, **settings)
     found = entry(key)
     unknown = [name for name in settings if name not in found.options]
     if unknown:

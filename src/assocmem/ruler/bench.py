@@ -141,15 +141,29 @@ class Bench:
         values: Any = None,
         extras: str = "drawn",
     ) -> Lot:
-        """Draw n pairs with all extras; `extras`: "drawn" inside their ranges, "plain" at default or upper bound."""
+        """Draw n pairs with their extras: "drawn" inside their ranges, or "plain" at default or upper bound.
+
+        Extras that take another's place are left out.
+        """
         drawn = self.keys(n, batch=batch, d_k=d_k) if keys is None else np.asarray(keys)
         paid = self.values(n, batch=batch, d_v=d_v) if values is None else np.asarray(values)
         sizes = {"n": n, "d_k": drawn.shape[-1], "d_v": paid.shape[-1]}
         named = {}
         for extra in self.traits.extras:
             shape = (*batch, *(sizes[a] if isinstance(a, str) else a for a in extra.shape))
+            if extra.instead_of or (extras == "plain" and isinstance(extra.default, str)):
+                continue
             named[extra.name] = self.extra(extra, shape) if extras == "drawn" else np.full(shape, _plain(extra))
         return Lot(drawn, paid, named, frozenset(e.name for e in self.traits.extras if e.per_pair))
+
+    def placing(self, extra: Extra, lot: Lot) -> Lot:
+        """Return the lot with `extra` in the place of the one it can stand for (itself, if there is none)."""
+        if not extra.instead_of:
+            return lot
+        given = {name: x for name, x in lot.extras.items() if name != extra.instead_of}
+        sizes = {"n": lot.n, "d_k": lot.keys.shape[-1], "d_v": lot.values.shape[-1]}
+        shape = tuple(sizes[a] if isinstance(a, str) else a for a in extra.shape)
+        return lot.having(extras={**given, extra.name: self.extra(extra, (*lot.keys.shape[:-2], *shape))})
 
     def extra(self, extra: Extra, shape: tuple[int, ...]) -> Numbers:
         """Draw an extra uniformly from the middle half of its range (of length 1 where it is unbounded)."""
@@ -259,7 +273,7 @@ def _range(extra: Extra) -> tuple[float, float]:
 
 
 def _plain(extra: Extra) -> float:
-    if extra.default is not None:
+    if extra.default is not None and not isinstance(extra.default, str):
         return extra.default
     return next((bound for bound in (extra.high, extra.low) if np.isfinite(bound)), 1.0)
 

@@ -13,7 +13,7 @@ def extras_default(bench: Bench) -> Findings:
     lot = bench.lot(7)
     queries = bench.queries(lot.keys, 5)
     for extra in bench.traits.extras:
-        if extra.default is None:
+        if extra.default is None or isinstance(extra.default, str):
             continue
         given = {**lot.extras, extra.name: np.full_like(lot.extras[extra.name], extra.default)}
         left_out = {name: x for name, x in lot.extras.items() if name != extra.name}
@@ -25,9 +25,10 @@ def extras_default(bench: Bench) -> Findings:
 @promise("extras-matter", "every declared extra has an effect, in write and in scan")
 def extras_matter(bench: Bench) -> Findings:
     """Draw each extra anew: the recall must change."""
-    lot = bench.lot(7)
-    queries = bench.queries(lot.keys, 7)
+    plain = bench.lot(7)
+    queries = bench.queries(plain.keys, 7)
     for extra in bench.traits.extras:
+        lot = bench.placing(extra, plain)
         drawn = bench.extra(extra, lot.extras[extra.name].shape)
         other = lot.having(extras={**lot.extras, extra.name: drawn})
         if not bench.differ(bench.answer(other, queries), bench.answer(lot, queries)):
@@ -39,9 +40,10 @@ def extras_matter(bench: Bench) -> Findings:
 @promise("extras-broadcast", "one number given for an extra stands for all of its entries")
 def extras_broadcast(bench: Bench) -> Findings:
     """Give each extra as a single number and as a full array."""
-    lot = bench.lot(7)
-    queries = bench.queries(lot.keys, 5)
+    plain = bench.lot(7)
+    queries = bench.queries(plain.keys, 5)
     for extra in bench.traits.extras:
+        lot = bench.placing(extra, plain)
         number = bench.extra(extra, ())
         full = {**lot.extras, extra.name: np.full_like(lot.extras[extra.name], number)}
         single = {**lot.extras, extra.name: np.asarray(number)}

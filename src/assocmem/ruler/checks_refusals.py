@@ -169,8 +169,12 @@ def declared_extras(bench: Bench) -> Findings:
         return
     witness = _Witness(bench)
     for extra in bench.traits.extras:
-        lot = bench.lot(5)
-        if extra.default is None:
+        lot = bench.placing(extra, bench.lot(5))
+        if extra.instead_of:
+            both = lot.having(extras={**bench.lot(5).extras, **lot.extras})
+            what = f"`{extra.name}` together with `{extra.instead_of}`, whose place it takes,"
+            yield from bench.refused(witness.write(both), what, says=(extra.name, extra.instead_of), kind=InputError)
+        if extra.required:
             without = {k: x for k, x in lot.extras.items() if k != extra.name}
             yield from bench.refused(
                 witness.write(lot.having(extras=without)),

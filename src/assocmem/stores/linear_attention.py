@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from assocmem.core.arrays import Array, contiguous, namespace, transpose
+from assocmem.core.arrays import Array, contiguous, device_of, namespace, transpose
 from assocmem.core.chunk import outer_chunks
 from assocmem.core.errors import InputError
 from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, SumNormalised, as_feature_map
@@ -98,7 +98,8 @@ class LinearAttention(RecurrentStore):
         total = contiguous(transpose(arrays["S"]))
         if self.normalise:
             total = xp.concat([total, arrays["z"][..., None]], axis=-1)
-            values = xp.concat([values, xp.ones_like(values[..., :1])], axis=-1)
+            ones = xp.ones((*values.shape[:-1], 1), dtype=values.dtype, device=device_of(values))
+            values = xp.concat([values, ones], axis=-1)
         recalls = []
         for at in self._blocks(keys):
             features = self.feature(keys[..., at, :])

@@ -1,0 +1,99 @@
+"""Every store that the register finds is held to every check of the contract, in every array library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assocmem.core.function import FunctionStore
+from assocmem.core.register import make_store, stores
+from assocmem.core.store import Store
+from assocmem.ruler import contract
+
+LIBRARIES = ("numpy", "torch", "array_api_strict")
+CHECKS = tuple(c.name for c in contract.checks())
+
+KNOWN: dict[tuple[str, str], str] = {}
+"""(store, check) -> reason: breaches that are known, named, and must still be found."""
+
+VARIANTS = (
+    ("softmax", {"beta": 0.0}),
+    ("softmax", {"beta": float("inf")}),
+    ("softmax", {"sharpness": "log-n", "reference": 4.0}),
+    ("softmax", {"sharpness": "log-n", "reference": 4.0, "count": "stored"}),
+    ("optimal-linear", {"ridge": 0.1}),
+    ("exp-series", {"terms": 3}),
+)
+"""Settings at the ends of their ranges, beside every store's defaults."""
+
+pytestmark = pytest.mark.usefixtures("nan_memory")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("key", stores())
+def test_contract(key: str, check: str, library: str, request: pytest.FixtureRequest) -> None:
+    xp = pytest.importorskip(library)
+    if (key, check) in KNOWN:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=KNOWN[key, check]))
+    report = contract.check(make_store(key), xp=xp, only=check)
+    assert report.ok, report.text()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("key", "settings"), VARIANTS, ids=lambda x: str(x))
+def test_contract_at_other_settings(key: str, settings: dict[str, object], library: str) -> None:
+    report = contract.check(make_store(key, **settings), xp=pytest.importorskip(library))
+    assert report.ok, report.text()
+
+
+def test_known_breaches_name_existing_stores_and_checks() -> None:
+    for key, check in KNOWN:
+        assert key in stores()
+        assert check in CHECKS
+
+
+def test_own_stores_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[1] / "examples")
+    assert contract.check(make_store("my_store:Fading")).ok
+    assert contract.check(make_store("my_store:nearest")).ok
+    wrong = contract.check(make_store("my_store:Careless"))
+    assert {"split-law", "rewrite"} <= {f.check for f in wrong.failures}
+    assert "write(7) then write(13)" in wrong.text()
+
+
+def weighted(keys, values, queries):
+    """Linear attention in any array library."""
+    return (queries @ keys.T) @ values
+
+
+def newest(keys, values, queries):
+    """The value written last, whatever is asked."""
+    return 0 * (queries @ keys.T) @ values + values[-1:]
+
+
+def shifted(keys, values, queries):
+    """A sum with an offset that the keys make."""
+    return (queries @ keys.T) @ (values + 1)
+
+
+FUNCTIONS = {
+    weighted: ("shared", True, "adds", False),
+    newest: ("shared", False, "replaces", False),
+    shifted: ("shared", True, "adds", True),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_traits_of_a_bare_function_are_measured(function) -> None:
+    traits = FunctionStore(function).traits
+    found = (traits.linear_in_values, traits.order_free, traits.rewrite, traits.affine)
+    assert found == FUNCTIONS[function]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_bare_function_keeps_the_contract(library: str) -> None:
+    store: Store = FunctionStore(weighted)
+    report = contract.check(store, xp=pytest.importorskip(library))
+    assert report.ok, report.text()
