@@ -2,7 +2,7 @@
 
 Two forms meet at R = sqrt(ν^2 + t^2) = 40, ν = d/2 - 1: below, the power series of the Bessel function (all terms
 positive, no cancellation); above, Debye's uniform expansion, which in the variable 1/R holds for every ν >= 0, also
-for t far above or below ν. After 12 terms its remainder is below 2e-16.
+for t far above or below ν. The first term left out is below 3e-17.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ it with `log_mean_square`; to leave it to quadrature, do nothing.
 from __future__ import annotations
 
 import math
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 
 import numpy as np
 
-from assocmem.core.activation import Activation, Exp, ExpSeries, Linear, ReLU
+from assocmem.core.activation import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.theory.bessel import log_mean_exp, log_mean_exp_error
 from assocmem.theory.domain import EPS
 from assocmem.theory.law import log_abs_moment
@@ -29,11 +29,20 @@ def _(sigma: Linear, d: float) -> LogValue:  # noqa: ARG001 - dispatches on the 
     return LogValue(-math.log(d), 0.0, "E s^2 = 1/d")
 
 
+@log_mean_square.register(GELU)
+@log_mean_square.register(Swish)
+@log_mean_square.register(SwiGLU)
+@lru_cache(maxsize=1024)
+def _by_quadrature(sigma: Activation, d: float) -> LogValue:
+    """Quadrature, remembered: a curve over M asks for one and the same moment at every point."""
+    return log_mean_of_square(sigma, d)
+
+
 @log_mean_square.register
 def _(sigma: ReLU, d: float) -> LogValue:
     """A half of E |s|^(2p), as half the terms vanish; with a threshold, quadrature split there."""
     if sigma.threshold != 0:
-        return log_mean_of_square(sigma, d)
+        return _by_quadrature(sigma, d)
     log = log_abs_moment(2 * sigma.power, d) - math.log(2)
     return LogValue(log, 8 * EPS * (1 + abs(log)), "E max(0, s)^(2p) = Γ(p+1/2) Γ(d/2) / (2 sqrt(π) Γ(p+d/2))")
 
