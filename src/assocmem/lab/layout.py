@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         for n, starts in zip(self.memories, self.starts, strict=True):
-            if any(b - a < n - 1 for a, b in zip(starts[:-1], starts[1:], strict=True)):
+            if any(b - a < n - 1 for a, b in pairwise(starts)):
                 raise InputError(f"the pieces of M = {n} overlap in their stream; a trial must own its similarities.")
 
     @cached_property

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from assocmem import theory
 from assocmem.core.results import Row
 from assocmem.core.types import Estimate, Prediction
 from assocmem.lab.subject import Subject
@@ -13,8 +10,8 @@ DEFINITIONS = {
     "n_memories": "M, stored pairs, counting the target",
     "cosine": "between a query and the stored key that it asks for",
     "beta": "sharpness on unit keys, where the store has one",
-    "sampler": "keys: keys and values are drawn, written and recalled. similarities: similarities of independent random "
-    "unit keys are drawn exactly and σ is applied; tilted: by importance sampling",
+    "sampler": "keys: keys and values are drawn, written and recalled. similarities: the similarities of independent "
+    "random unit keys are drawn exactly and σ is applied; tilted: by importance sampling",
     "statistic": "of the ratio over trials: rms, mean or median",
     "reading": "weights: sqrt(sum over i != j of A_ij^2)/|A_jj|; vectors: ||f(k_j) - A_jj v_j||/(|A_jj| ||v_j||); "
     "projection: the same with the least-squares coefficient of f(k_j) on v_j in place of A_jj",
@@ -60,20 +57,3 @@ def ratio_row(
         "theory_source": None if prediction is None else prediction.source,
         "reason": estimate.reason,
     }
-
-
-def predicted_ratio(one: Subject, d_k: int, n_memories: int, *, cosine: float = 1.0, law: str = "sphere",
-                    statistic: str = "rms") -> Prediction | None:  # fmt: skip
-    """Return what theory says of the ratio: exact for V^T σ(K x) and the sphere's law, and for the optimal store.
-
-    None where theory has no such statistic for this store.
-    """
-    sigma = one.sigma(d_k, n_memories)
-    if sigma is not None:
-        if statistic != "rms" or law != "sphere":
-            return None
-        return theory.ratio(sigma, d_k, n_memories, cosine=cosine)
-    if one.key == "optimal-linear" and law in ("sphere", "gaussian") and cosine == 1:
-        settings: Any = {"law": law, "statistic": statistic}
-        return theory.optimal_ratio(d_k, n_memories, **settings)
-    return None

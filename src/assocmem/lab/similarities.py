@@ -15,9 +15,11 @@ from assocmem.core.random import stream
 from assocmem.core.results import Row
 from assocmem.core.types import Estimate
 from assocmem.lab.layout import Layout, disjoint
-from assocmem.lab.rows import predicted_ratio, ratio_row
+from assocmem.lab.plans import SimilarityPlan, sigma_of
+from assocmem.lab.predicted import predicted_ratio
+from assocmem.lab.rows import ratio_row
 from assocmem.lab.streams import sums_over_pieces
-from assocmem.lab.subject import Subject, subjects
+from assocmem.lab.subject import subjects
 from assocmem.lab.tilt import carried_by_few, tilted_mean_squares
 from assocmem.lab.workers import Progress, Workers
 from assocmem.ruler.estimate import Statistic, summarise, summarise_weighted
@@ -25,39 +27,7 @@ from assocmem.ruler.estimate import Statistic, summarise, summarise_weighted
 FloatArray = np.ndarray[Any, Any]
 SAMPLER = "similarities"
 TILTED = "similarities, tilted"
-
-
-@dataclass(frozen=True)
-class SimilarityPlan:
-    """What to measure by similarities.
-
-    stores: subjects (see `plan_similarities`), all with a σ. memories: every M >= 1, counting the target. streams:
-    independent streams, each as long as the largest M: the number of trials there. pieces: most trials that a
-    smaller M may cut from one stream. cosines: of the query with its key. statistics: of the ratio over trials.
-    readings: "weights", or "vectors" for Gaussian values of width d_v, whose interference is then drawn exactly.
-    """
-
-    experiment: str
-    stores: tuple[Subject, ...]
-    d_k: int
-    memories: tuple[int, ...]
-    seed: int = 0
-    streams: int = 100
-    pieces: int = 64
-    cosines: tuple[float, ...] = (1.0,)
-    statistics: tuple[Statistic, ...] = ("rms",)
-    readings: tuple[str, ...] = ("weights",)
-    d_v: int = 64
-
-    def __post_init__(self) -> None:
-        if not self.memories or any(isinstance(n, bool) or int(n) != n or n < 1 for n in self.memories):
-            raise InputError(f"`memories` must be whole numbers >= 1, at least one; got {self.memories!r}.")
-        if self.streams < 1 or self.pieces < 1:
-            raise InputError(f"`streams` and `pieces` must be >= 1; got {self.streams} and {self.pieces}.")
-        for one in self.stores:
-            _sigma(one, self.d_k, max(self.memories))
-        if self.readings != ("weights",) and not set(self.readings) <= {"weights", "vectors"}:
-            raise InputError(f"`readings` must be among weights and vectors; got {self.readings!r}.")
+LONGEST = 1 << 22
 
 
 def similarity_curves(
@@ -91,8 +61,8 @@ def run_similarities(plan: SimilarityPlan, *, workers: Workers = None, progress:
     rows = []
     for one, n, cosine in product(plan.stores, plan.memories, plan.cosines):
         for reading, statistic in product(plan.readings, plan.statistics):
-            estimate = drawn.estimate(_sigma(one, plan.d_k, n), n, cosine, reading, statistic)
-            prediction = predicted_ratio(one, plan.d_k, n, cosine=cosine) if statistic == "rms" else None
+            estimate = drawn.estimate(sigma_of(one, plan.d_k, n), n, cosine, reading, statistic)
+            prediction = predicted_ratio(one, plan.d_k, n, cosine=cosine, statistic=statistic)
             row = ratio_row(
                 one, estimate, experiment=plan.experiment, d_k=plan.d_k, d_v=plan.d_v if reading == "vectors" else None,
                 n_memories=n, cosine=cosine, reading=reading, prediction=prediction,
@@ -133,22 +103,24 @@ def draw_squares(plan: SimilarityPlan, *, workers: Workers = None, progress: Pro
     """Draw the plan's streams once and return the sums of σ² over all its trials."""
     wanted: dict[Activation, set[int]] = {}
     for one, n in product(plan.stores, plan.memories):
-        wanted.setdefault(_sigma(one, plan.d_k, n), set()).add(n)
-    layouts, tilted = {}, {}
+        wanted.setdefault(sigma_of(one, plan.d_k, n), set()).add(n)
+    layouts: dict[Activation, Layout] = {}
+    tilted: dict[tuple[Activation, int], FloatArray] = {}
     for sigma, counts in wanted.items():
         layout = _layout(plan, counts)
         few = {n for n, starts in zip(layout.memories, layout.starts, strict=True)
-               if carried_by_few(sigma, plan.d_k, n, plan.streams * len(starts))}  # fmt: skip
+               if n > LONGEST or carried_by_few(sigma, plan.d_k, n, plan.streams * len(starts))}  # fmt: skip
         if few and "rms" in plan.statistics:
             squares = tilted_mean_squares(sigma, plan.d_k, seed=plan.seed, trials=plan.streams)
             tilted |= {(sigma, n): squares for n in few}
-        if plan.statistics != ("rms",):
-            layouts[sigma] = layout
-        elif len(few) < len(counts):
-            layouts[sigma] = _layout(plan, counts - few)
-    sums = sums_over_pieces(
-        layouts, plan.d_k, seed=plan.seed, streams=plan.streams, workers=workers, progress=progress
-    )
+        summed = counts - few if plan.statistics == ("rms",) else counts
+        if max(summed, default=1) > LONGEST:
+            raise InputError(
+                f"only the rms can be measured beyond M = {LONGEST}; got {max(summed)} and {plan.statistics}."
+            )
+        if summed:
+            layouts[sigma] = _layout(plan, summed)
+    sums = sums_over_pieces(layouts, plan.d_k, seed=plan.seed, streams=plan.streams, workers=workers, progress=progress)
     return Squares(plan, sums, tilted)
 
 
@@ -157,12 +129,5 @@ def _layout(plan: SimilarityPlan, counts: set[int]) -> Layout:
 
     A policy beta(M) is another σ at every M; reading the whole stream for each would cost as much as all other stores.
     """
-    length = max(max(counts) - 1, (max(plan.memories) - 1) // 8)
+    length = max(plan.length, max(counts) - 1, (min(max(plan.memories), LONGEST) - 1) // 8)
     return disjoint(counts, length=length, most=plan.pieces)
-
-
-def _sigma(one: Subject, d_k: int, n: int) -> Activation:
-    sigma = one.sigma(d_k, n)
-    if sigma is None:
-        raise InputError(f"{one.label} is not of the form V^T σ(K x); measure it by the keys sampler.")
-    return sigma

@@ -12,9 +12,9 @@ from assocmem.core.activation import Activation
 from assocmem.core.random import stream
 from assocmem.lab.sphere import SimilarityLaw
 from assocmem.lab.weighing import Block, weigh
+from assocmem.ruler.readings import TAIL_LIMIT
 
 FloatArray = np.ndarray[Any, Any]
-TAIL = 0.1
 DRAWS = 4096
 _GRID = 4000
 
@@ -36,7 +36,8 @@ class Tilt:
 
     def log_weight(self, s: FloatArray, d: int) -> FloatArray:
         """Return the logarithm of the weight that undoes the move."""
-        return (d - 1) * (np.log1p(-self.c * s) - 0.5 * np.log1p(-self.c * self.c))
+        moved: FloatArray = np.log1p(-self.c * s) - 0.5 * np.log1p(-self.c * self.c)
+        return (d - 1) * moved
 
 
 @lru_cache(maxsize=512)
@@ -75,7 +76,7 @@ def carried_by_few(sigma: Activation, d: int, n_memories: int, trials: int = 100
 
     More trials draw more similarities and bear a heavier tail in the same proportion.
     """
-    return n_memories > 1 and tilt_for(sigma, d).tail > TAIL * n_memories * trials / 100
+    return n_memories > 1 and tilt_for(sigma, d).tail > TAIL_LIMIT * n_memories * trials / 100
 
 
 def tilted_mean_squares(

@@ -6,6 +6,7 @@ Every activation works as it is written; the ones below also have a form without
 from __future__ import annotations
 
 from functools import singledispatch
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def weigh(sigma: Activation, block: Block) -> FloatArray:
 
 
 @weigh.register
-def _(sigma: Linear, block: Block) -> FloatArray:
+def _(_: Linear, block: Block) -> FloatArray:
     return block.s
 
 
@@ -80,7 +81,7 @@ def _(sigma: ReLU, block: Block) -> FloatArray:
 
 
 @weigh.register
-def _(sigma: SwiGLU, block: Block) -> FloatArray:
+def _(_: SwiGLU, block: Block) -> FloatArray:
     divisor, out = block.buffer("divisor"), block.buffer("weights")
     np.exp(np.negative(block.s, out=divisor), out=divisor)
     np.add(divisor, 1, out=divisor)
@@ -114,7 +115,7 @@ def sums_of_squares(weights: FloatArray, cuts: FloatArray, scratch: FloatArray) 
     Rounding: blockwise in the weights' dtype, below 1e-5 of each sum in float32.
     """
     if len(cuts) <= FEW_CUTS:
-        return np.array([_sum_of_squares(weights[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)])
+        return np.array([_sum_of_squares(weights[a:b]) for a, b in pairwise(cuts)])
     squares = np.multiply(weights, weights, out=scratch)[: cuts[-1]]
     return np.add.reduceat(squares, cuts[:-1]).astype(np.float64)
 

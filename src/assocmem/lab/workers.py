@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
-from typing import TypeAlias, TypeVar
+from functools import lru_cache, partial
+from typing import Any, TypeAlias, TypeVar
 
 from assocmem.core.errors import InputError
 
@@ -33,7 +34,8 @@ def run_tasks(
         NumPy calls that release the interpreter lock.
     progress: called with (tasks done, all tasks) in the caller's thread after each task.
 
-    An error or Ctrl-C cancels what has not begun, waits for what has, and is raised.
+    Every task has its BLAS to itself on one thread: threads within threads are many times slower. An error or Ctrl-C
+    cancels what has not begun, waits for what has, and is raised.
 
     >>> run_tasks(abs, [-1, 2, -3], workers=2)
     [1, 2, 3]
@@ -43,12 +45,26 @@ def run_tasks(
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"`workers` must be a whole number >= 1, an Executor or None; got {workers}.")
     if isinstance(workers, Executor):
-        return _gather(workers, function, tasks, progress)
+        return _gather(workers, partial(_alone, function), tasks, progress)
     count = min(cores() if workers is None else workers, len(tasks))
-    if count <= 1:
-        return [_done(function(task), i, len(tasks), progress) for i, task in enumerate(tasks, 1)]
-    with ThreadPoolExecutor(count) as pool:
-        return _gather(pool, function, tasks, progress)
+    with _blas().limit(limits=1, user_api="blas"):
+        if count <= 1:
+            return [_done(function(task), i, len(tasks), progress) for i, task in enumerate(tasks, 1)]
+        with ThreadPoolExecutor(count) as pool:
+            return _gather(pool, function, tasks, progress)
+
+
+def _alone(function: Callable[[Task], Result], task: Task) -> Result:
+    with _blas().limit(limits=1, user_api="blas"):
+        return function(task)
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    import numpy.linalg  # noqa: F401  only a BLAS that is loaded can be limited
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _done(result: Result, count: int, total: int, progress: Progress | None) -> Result:

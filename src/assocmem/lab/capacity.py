@@ -1,0 +1,253 @@
+"""Capacity of a store: what theory says beside what is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assocmem.core.activation import Activation
+from assocmem.core.errors import InputError
+from assocmem.core.types import Estimate, Prediction
+from assocmem.inputs import Law
+from assocmem.lab.keys import SAMPLER, key_ratios
+from assocmem.lab.plans import KeyPlan, SimilarityPlan, sigma_of
+from assocmem.lab.predicted import predicted_capacity
+from assocmem.lab.similarities import LONGEST, draw_squares
+from assocmem.lab.subject import Subject, subject
+from assocmem.lab.tilt import tilt_for, tilted_mean_squares
+from assocmem.lab.workers import Progress, Workers
+from assocmem.ruler import Capacity, crossing_of_curve, summarise
+from assocmem.ruler.estimate import Statistic
+
+PRECISION = 0.01
+LARGEST_BY_POLICY = 1 << 21
+LARGEST_BY_KEYS = 1 << 14
+STREAMS = 32
+MOST_PIECES = 1 << 14
+LONGEST_STREAM = 1 << 23
+PILOT_TRIALS = 20
+KEYS_A_POINT = 1 << 14
+FEW = 16
+STEPS = (-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class MeasuredCapacity:
+    """The M at which a store's ratio reaches `threshold`, predicted and measured; M counts the target.
+
+    difference: measured over predicted, less one; None where either is missing.
+    """
+
+    store: str
+    label: str
+    d_k: int
+    cosine: float
+    threshold: float
+    statistic: str
+    prediction: Prediction
+    measured: Capacity
+    curve: tuple[tuple[int, Estimate], ...]
+
+    @property
+    def difference(self) -> float | None:
+        """Measured over predicted, less one."""
+        if self.measured.value is None or not self.prediction.value:
+            return None
+        return self.measured.value / self.prediction.value - 1
+
+    def row(self) -> dict[str, Any]:
+        """Return one tidy row."""
+        found, theory = self.measured, self.prediction
+        return {
+            "store": self.store, "label": self.label, "d_k": self.d_k, "cosine": self.cosine,
+            "threshold": self.threshold, "statistic": self.statistic, "sampler": found.sampler, "value": found.value,
+            "low": found.low, "high": found.high, "n_trials": found.n_trials, "seed": found.seed,
+            "largest_m": found.largest_m, "ratio_there": found.ratio_there, "reason": found.reason, "note": found.note,
+            "theory": theory.value, "theory_log": theory.log_value, "theory_source": theory.source,
+            "theory_reason": theory.reason, "difference": self.difference, "definition": found.definition,
+        }  # fmt: skip
+
+
+def capacity(
+    store: Any,
+    d_k: int,
+    *,
+    seed: int = 0,
+    threshold: float = 1.0,
+    cosine: float = 1.0,
+    statistic: Statistic | None = None,
+    sampler: str = "auto",
+    largest: int | None = None,
+    d_v: int = 64,
+    keys: str | Law = "sphere",
+    workers: Workers = None,
+    progress: Progress | None = None,
+) -> MeasuredCapacity:
+    """Return the predicted and the measured capacity of a store for random unit keys of width d_k.
+
+    Parameters
+    ----------
+    store: a register key, a Store (a user's own too) or (label, Store).
+    threshold: the ratio that is to be reached, > 0. cosine: of the queries with their keys.
+    statistic: "rms" (the default), "mean" or "median"; stores that are not linear in their values have the median.
+    sampler: "similarities" for stores of the form V^T σ(K x), "keys" for any; "auto" takes the first where it can.
+    largest: M up to which to look; by default 2^14 by keys, 2^21 for a sharpness that follows M, else no limit.
+    d_v, keys: width of the values and law of the keys, for the keys sampler.
+
+    A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
+    interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`. Cost: within
+    five seconds a store on two cores at d_k = 64.
+
+    >>> found = capacity("outer-product", 64, workers=1)
+    >>> abs(found.difference) < 0.03, found.measured.low < 65 < found.measured.high
+    (True, True)
+    """
+    one = subject(store)
+    by_form = one.sigma(d_k, 2) is not None and keys == "sphere"
+    if sampler not in ("auto", "similarities", "keys"):
+        raise InputError(f"`sampler` must be auto, similarities or keys; got {sampler!r}.")
+    if sampler == "similarities" and not by_form:
+        raise InputError(f"{one.label} with such keys is not of the form V^T σ(K x); measure it by the keys sampler.")
+    if not (math.isfinite(threshold) and threshold > 0):
+        raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
+    linear = one.store.traits.linear_in_values != "no"
+    chosen: Statistic = statistic or ("rms" if linear else "median")
+    search = _Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, workers, progress)
+    counts, curve = search.by_keys() if sampler == "keys" or not by_form else search.by_similarities()
+    found = crossing_of_curve([float(n) for n in counts], curve, threshold)
+    if keys == "sphere":
+        prediction = predicted_capacity(one, d_k, ratio=threshold, cosine=cosine, statistic=chosen)
+    else:
+        prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
+    return MeasuredCapacity(
+        one.key, one.label, d_k, cosine, threshold, chosen, prediction, found, tuple(zip(counts, curve, strict=True))
+    )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Where a capacity is looked for: each way returns the measured M with their estimates."""
+
+    one: Subject
+    d_k: int
+    seed: int
+    threshold: float
+    cosine: float
+    statistic: Statistic
+    largest: int | None
+    d_v: int
+    keys: str | Law
+    workers: Workers
+    progress: Progress | None
+
+    def by_similarities(self) -> tuple[list[int], list[Estimate]]:
+        """Measure by similarities around the place that a pilot of tilted draws shows, moving on where it is not."""
+        limit = self.largest or (LARGEST_BY_POLICY if self.one.changes_with_n else None)
+        counts, squares = self._pilot(limit)
+        rises = [i for i, square in enumerate(squares) if i and squares[i - 1] <= self.threshold**2 < square]
+        if not rises:
+            coarse = sorted({*[n for n in counts if n <= LONGEST][::2], min(counts[-1], LONGEST)})
+            return coarse, self._ratios(coarse)
+        centre = float(counts[rises[0]])
+        if squares[rises[0] - 1] > 0 and math.isfinite(squares[rises[0]]):
+            gap = math.log(squares[rises[0]] / squares[rises[0] - 1])
+            centre *= 2 ** -(math.log(squares[rises[0]] / self.threshold**2) / gap)
+        return self._homing(centre, limit, self._ratios)
+
+    def by_keys(self) -> tuple[list[int], list[Estimate]]:
+        """Measure by drawn keys: M = 2, 4, 8, ... until the ratio is surely beyond the threshold, then around it."""
+        limit = self.largest or LARGEST_BY_KEYS
+        counts, curve = [min(2, limit)], self._key_ratios([min(2, limit)], KEYS_A_POINT // 4)
+        while counts[-1] < limit and not _beyond(curve[-1], self.threshold):
+            counts.append(min(2 * counts[-1], limit))
+            curve += self._key_ratios(counts[-1:], KEYS_A_POINT // 4)
+        found = crossing_of_curve(counts, curve, self.threshold)
+        if found.value is None:
+            return counts, curve
+        return self._homing(found.value, limit, lambda ns: self._key_ratios(ns, KEYS_A_POINT))
+
+    def _homing(
+        self, centre: float, limit: int | None, measure: Callable[[list[int]], list[Estimate]]
+    ) -> tuple[list[int], list[Estimate]]:
+        """Measure around `centre`; where the crossing lies outside, move there, at most four times."""
+        counts: list[int] = []
+        curve: list[Estimate] = []
+        for _ in range(5):
+            counts = _around(centre, limit)
+            curve = measure(counts)
+            found = crossing_of_curve([float(n) for n in counts], curve, self.threshold)
+            first, last = curve[0].value, curve[-1].value
+            if found.value is not None or first is None or last is None:
+                break
+            if last <= self.threshold and counts[-1] != limit:
+                centre = counts[-1] * min(64.0, max(1.5, (self.threshold / max(last, 1e-9)) ** 2))
+            elif first > self.threshold and counts[0] > 1:
+                centre = counts[0] * max(1 / 64, min(1 / 1.5, (self.threshold / first) ** 2))
+            else:
+                break
+        return counts, curve
+
+    def _pilot(self, limit: int | None) -> tuple[list[int], list[float]]:
+        """Return M = 1, 2, 4, ... with the pilot's mean squares of the ratio, to one M beyond the threshold."""
+        counts: list[int] = []
+        squares: list[float] = []
+        found: dict[Activation, float] = {}
+        n = 1
+        while True:
+            sigma = sigma_of(self.one, self.d_k, n)
+            if sigma not in found:
+                means = tilted_mean_squares(sigma, self.d_k, seed=self.seed, trials=PILOT_TRIALS, name="pilot")
+                found[sigma] = float(means.mean())
+            signal = float(np.asarray(sigma(np.array([self.cosine])))[0]) ** 2
+            counts.append(n)
+            squares.append(0.0 if n == 1 else (n - 1) * found[sigma] / signal if signal > 0 else math.inf)
+            if n == (limit or 1 << 1000) or (squares[-1] > self.threshold**2 and not self.one.changes_with_n):
+                return counts, squares
+            n = 2 * n if limit is None else min(2 * n, limit)
+
+    def _ratios(self, counts: list[int]) -> list[Estimate]:
+        """Measure the ratio at each M by similarities, with streams long enough for PRECISION."""
+        middle = sigma_of(self.one, self.d_k, counts[len(counts) // 2])
+        wanted = 8 * tilt_for(middle, self.d_k).tail / PRECISION**2
+        length = int(min(LONGEST_STREAM, wanted / STREAMS))
+        plan = SimilarityPlan(
+            "capacity", (self.one,), self.d_k, tuple(counts), seed=self.seed, streams=STREAMS, pieces=MOST_PIECES,
+            length=length, cosines=(self.cosine,), statistics=(self.statistic,),
+        )  # fmt: skip
+        drawn = draw_squares(plan, workers=self.workers, progress=self.progress)
+        sigmas = [sigma_of(self.one, self.d_k, n) for n in counts]
+        return [
+            drawn.estimate(sigma, n, self.cosine, "weights", self.statistic)
+            for sigma, n in zip(sigmas, counts, strict=True)
+        ]
+
+    def _key_ratios(self, counts: list[int], keys_a_point: int) -> list[Estimate]:
+        """Measure the ratio at each M by drawn keys, about `keys_a_point` of them in all trials."""
+        found = []
+        for n in counts:
+            trials = max(12, min(512, keys_a_point // n))
+            plan = KeyPlan(
+                "capacity", (self.one,), self.d_k, (n,), seed=self.seed, trials=trials, cosines=(self.cosine,),
+                d_v=self.d_v, keys=self.keys,
+            )  # fmt: skip
+            ratios = key_ratios(plan, workers=self.workers, progress=self.progress)[n][:, 0, 0]
+            reading = "vectors" if self.one.store.traits.linear_in_values != "no" else "projection"
+            found.append(summarise(ratios, self.statistic, reading=reading, seed=self.seed, sampler=SAMPLER))
+        return found
+
+
+def _around(centre: float, limit: int | None) -> list[int]:
+    """Return whole M around a real one, apart by a factor 2^(1/4) where whole numbers allow."""
+    counts = {max(1, round(centre * 2**step)) for step in STEPS}
+    if centre < FEW:
+        counts |= {max(1, math.floor(centre)), math.ceil(centre) + 1}
+    return sorted(counts if limit is None else {min(n, limit) for n in counts})
+
+
+def _beyond(estimate: Estimate, threshold: float) -> bool:
+    low = estimate.value if estimate.low is None else estimate.low
+    return low is not None and low > threshold

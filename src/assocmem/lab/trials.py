@@ -1,0 +1,193 @@
+"""Trials of the keys sampler: draw pairs, write them, ask for some of them, read the ratio."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from assocmem.core.errors import InputError
+from assocmem.core.growing import GrowingStore
+from assocmem.core.random import stream
+from assocmem.core.store import Store
+from assocmem.core.types import Pairs
+from assocmem.inputs import Law, Normalised, draw_pairs, key_law, noisy, value_law
+from assocmem.lab.plans import KeyPlan, KeyTask, Reading
+from assocmem.ruler.readings import by_channel_weights, by_projection, by_vectors, by_weights
+from assocmem.ruler.weights import recall_weights, recall_with_own_weights
+
+FloatArray = np.ndarray[Any, Any]
+ROWS_UP_TO = 1024
+CHANNEL_ROWS_UP_TO = 128
+LARGE = 1 << 17
+WRITTEN_AT_ONCE = 1 << 16
+WEIGHTS_AT_ONCE = 1 << 22
+
+
+def reading_of(store: Store, n: int, reading: Reading = "auto") -> Reading:
+    """Return how the ratio of n pairs is read: by weights where that is cheap, else by vectors.
+
+    Stores that are not linear in their values are read by projection, whatever is asked for.
+    """
+    linear = store.traits.linear_in_values
+    if linear == "no":
+        return "projection"
+    if reading != "auto":
+        return reading
+    if linear == "per-channel":
+        return "weights" if n <= CHANNEL_ROWS_UP_TO else "vectors"
+    return "weights" if n <= ROWS_UP_TO or _has_weights(store) else "vectors"
+
+
+def _has_weights(store: Store) -> bool:
+    return isinstance(store, GrowingStore) and store.traits.linear_in_values == "shared" and not store.traits.affine
+
+
+def ratios(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, reading: Reading) -> FloatArray:
+    """Return the ratio of every query (..., m) after one write of all pairs (..., n, d_k), targets (m,)."""
+    reading = reading_of(store, pairs.n, reading)
+    if reading == "weights":
+        weights = recall_weights(store, pairs, queries)
+        by_rows = by_channel_weights if store.traits.linear_in_values == "per-channel" else by_weights
+        return by_rows(weights, targets)
+    wanted = pairs.values[..., targets, :]
+    if reading == "vectors":
+        recalls, own, zero = recall_with_own_weights(store, pairs, queries, targets)
+        return by_vectors(recalls, wanted, own, zero_recall=zero)
+    batch = tuple(pairs.keys.shape[:-2])
+    state = store.empty(int(pairs.keys.shape[-1]), int(pairs.values.shape[-1]), batch=batch)
+    return by_projection(store.recall(store.write(state, pairs.keys, pairs.values, **pairs.extras), queries), wanted)
+
+
+def run_task(task: KeyTask) -> FloatArray:
+    """Return the ratios (count, stores, cosines, targets) of the task's trials."""
+    plan, n = task.plan, task.n
+    targets = _targets(plan, n, task.first)
+    drawn = [
+        draw_pairs(
+            plan.seed, task.first + i, n, plan.d_k, plan.d_v, keys=plan.keys, values=plan.values, dtype=plan.dtype
+        )
+        for i in range(task.count)
+    ]
+    keys, values = np.stack([pairs.keys for pairs in drawn]), np.stack([pairs.values for pairs in drawn])
+    if not task.batched:
+        keys, values = keys[0], values[0]
+    queries = _queries(keys, targets, plan.cosines, stream(plan.seed, "noise", n, task.first))
+    found = []
+    for one in plan.stores:
+        k, x = (_signs(plan, keys), _signs(plan, queries)) if one.store.traits.keys == "signs" else (keys, queries)
+        pairs = Pairs(k, values, extras=_extras(one.store, k.shape, plan, task.first))
+        read = ratios(one.store, pairs, x, np.tile(targets, len(plan.cosines)), plan.reading)
+        found.append(read.reshape(task.count, len(plan.cosines), len(targets)))
+    return np.stack(found, axis=1)
+
+
+def run_large_task(task: KeyTask) -> FloatArray:
+    """Return the ratios (1, stores, cosines, targets) of one trial of many pairs, drawn and written block by block."""
+    plan, trial = task.plan, task.first
+    targets = _targets(plan, task.n, trial)
+    found = [_large(plan, one.store, task.n, trial, targets) for one in plan.stores]
+    return np.stack(found)[None]
+
+
+def _large(plan: KeyPlan, store: Store, n: int, trial: int, targets: FloatArray) -> FloatArray:
+    laws = key_law(plan.keys), value_law(plan.values)
+    if not all(_rows_are_independent(law) for law in laws):
+        raise InputError(
+            f"the law {laws[0].name!r} cannot be drawn in blocks; measure at most {LARGE} memories with it."
+        )
+    if store.traits.extras or store.traits.keys == "signs" or store.traits.linear_in_values != "shared":
+        raise InputError(f"{store.name} can be measured with at most {LARGE} memories; got {n}.")
+    by_rows = _has_weights(store)
+    rng, paid = stream(plan.seed, "keys", trial), stream(plan.seed, "values", trial)
+    d_v = 1 if by_rows else plan.d_v
+    state = store.empty(plan.d_k, d_v if by_rows else d_v + len(targets))
+    asked, wanted = [], []
+    for start in range(0, n, WRITTEN_AT_ONCE):
+        rows = min(WRITTEN_AT_ONCE, n - start)
+        keys = laws[0].draw(rng, rows, plan.d_k).astype(plan.dtype)
+        values = laws[1].draw(paid, rows, d_v).astype(plan.dtype)
+        here = targets[(targets >= start) & (targets < start + rows)] - start
+        asked.append(keys[here])
+        wanted.append(values[here])
+        if not by_rows:
+            values = np.hstack([values, np.equal.outer(np.arange(start, start + rows), targets).astype(plan.dtype)])
+        state = store.write(state, keys, values)
+    shape = len(plan.cosines), len(targets)
+    k = np.concatenate(asked)
+    x = _queries(k, np.arange(len(targets)), plan.cosines, stream(plan.seed, "noise", n, trial)).astype(plan.dtype)
+    places = np.tile(targets, len(plan.cosines))
+    if isinstance(store, GrowingStore) and by_rows:
+        step = max(1, WEIGHTS_AT_ONCE // n)
+        parts = [
+            by_weights(store.weights(state, x[i : i + step]), places[i : i + step]) for i in range(0, len(x), step)
+        ]
+        return np.concatenate(parts).reshape(shape)
+    recalls = store.recall(state, x)
+    own = recalls[np.arange(len(x)), d_v + np.tile(np.arange(len(targets)), len(plan.cosines))]
+    wanted_values = np.tile(np.concatenate(wanted), (len(plan.cosines), 1))
+    return by_vectors(recalls[:, :d_v], wanted_values, own).reshape(shape)
+
+
+def _targets(plan: KeyPlan, n: int, trial: int) -> FloatArray:
+    return np.sort(stream(plan.seed, "targets", n, trial).choice(n, min(plan.targets, n), replace=False))
+
+
+def _queries(keys: FloatArray, targets: FloatArray, cosines: tuple[float, ...], rng: np.random.Generator) -> FloatArray:
+    """Return the queries (..., cosines x targets, d_k): for each cosine one for each target."""
+    parts = [
+        keys[..., targets, :]
+        if cosine == 1
+        else noisy(keys, cosine, rng=rng, targets=targets).queries.astype(keys.dtype)
+        for cosine in cosines
+    ]
+    return np.concatenate(parts, axis=-2)
+
+
+def _signs(plan: KeyPlan, rows: FloatArray) -> FloatArray:
+    if plan.cosines != (1.0,):
+        raise InputError("stores of sign keys are measured at cosine 1; leave `cosines` at its default.")
+    return np.where(rows >= 0, 1.0, -1.0).astype(rows.dtype)
+
+
+def _extras(store: Store, shape: tuple[int, ...], plan: KeyPlan, trial: int) -> dict[str, FloatArray]:
+    """Return the extras that the store cannot do without: rows of width d_k, drawn like keys but independent."""
+    found = {}
+    for extra in store.traits.extras:
+        if not extra.required:
+            continue
+        if extra.shape != ("n", "d_k"):
+            raise InputError(
+                f"{store.name} needs `{extra.name}` ({extra.meaning}), which has no law; give it a default."
+            )
+        rows = key_law(plan.keys).draw(stream(plan.seed, extra.name, trial), int(np.prod(shape[:-1])), shape[-1])
+        found[extra.name] = rows.reshape(shape).astype(plan.dtype)
+    return found
+
+
+def _rows_are_independent(law: Law) -> bool:
+    inner = law.law if isinstance(law, Normalised) else law
+    return inner.name in ("sphere", "gaussian", "signs", "spectrum")
+
+
+@lru_cache(maxsize=256)
+def takes_batches(store: Store) -> bool:
+    """Say whether the store answers a batch of two as it answers each alone; a user's own may not."""
+    rng = stream(0, "batches")
+    keys, values = rng.standard_normal((2, 5, 6)), rng.standard_normal((2, 5, 6))
+    keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
+    if store.traits.keys == "signs":
+        keys = np.sign(keys)
+    extras = {e.name: keys for e in store.traits.extras if e.required and e.shape == ("n", "d_k")}
+    try:
+        both = store.recall(store.write(store.empty(6, 6, batch=(2,)), keys, values, **extras), keys)
+    except Exception:  # noqa: BLE001  whatever a user's store raises, it is then measured trial by trial
+        return False
+    alone = [
+        store.recall(
+            store.write(store.empty(6, 6), keys[i], values[i], **{n: x[i] for n, x in extras.items()}), keys[i]
+        )
+        for i in range(2)
+    ]
+    return both.shape == (2, 5, 6) and bool(np.allclose(both, np.stack(alone), rtol=1e-9, atol=1e-12))
