@@ -25,9 +25,12 @@ _HOMES = {
     "Prediction": "assocmem.core.types",
     "stores": "assocmem.core.register",
     "make_store": "assocmem.core.register",
+    "load_store": "assocmem.core.address",
+    "FunctionStore": "assocmem.core.function",
     "register": "assocmem.core.register",
     "merge": "assocmem.core.growing",
     "OuterProduct": "assocmem.stores.outer",
+    "SoftmaxAttention": "assocmem.stores.softmax",
 }
 
 __all__ = ["__version__", *_HOMES]

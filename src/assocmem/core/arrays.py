@@ -46,7 +46,7 @@ def as_array(x: Any, name: str, *, like: Array | None = None) -> Array:
 
     Raises DTypeError for object, text, structured and complex input, naming the argument.
     """
-    if type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative:
+    if type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative and x.itemsize <= 8:
         return x
     if isinstance(x, np.ndarray | np.generic) or not array_api_compat.is_array_api_obj(x):
         x = _numpy_input(x, name)
@@ -68,6 +68,8 @@ def _numpy_input(x: Any, name: str) -> np.ndarray[Any, Any]:
         raise InputError(f"`{name}` must be a rectangular array of numbers; its rows differ in length.") from error
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
+    if array.dtype.kind == "f" and array.itemsize > 8:
+        raise DTypeError(f"`{name}` must be of float64 or less; got dtype {array.dtype}.")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -144,6 +146,28 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def constant(x: Array) -> Array:
     """Return `x` cut off from any gradient: a shift that cancels in the result need not be differentiated."""
     return x.detach() if array_api_compat.is_torch_array(x) else x
+
+
+def unit_rows(x: Array, name: str) -> Array:
+    """Return the rows of `x` divided by their length, in floating point; half precision is divided in float32.
+
+    Raises NonFiniteError for NaN or infinity, InputError naming the first row of length zero.
+    """
+    xp = namespace(x)
+    rows = as_floating(x, xp)
+    require_finite(rows, name, xp)
+    wide = rows if not is_half(rows.dtype, xp) else xp.astype(rows, xp.float32)
+    # The largest entry is divided out first, so that no length over- or underflows.
+    largest = xp.max(xp.abs(wide), axis=-1, keepdims=True) if int(x.shape[-1]) else wide
+    flat = xp.reshape(largest, (-1,))
+    if int(x.shape[-1]) == 0 or bool(xp.any(flat == 0)):
+        zero = 0 if int(x.shape[-1]) == 0 else int(xp.argmin(flat))
+        raise InputError(
+            f"`{name}` cannot be normalised: row {zero} has length zero; leave it out, or normalise=False."
+        )
+    scaled = wide / largest
+    unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=-1, keepdims=True))
+    return unit if unit.dtype == rows.dtype else xp.astype(unit, rows.dtype)
 
 
 def transpose(x: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,8 +90,21 @@ class GrowingStore(Store):
         return self._recall(state, queries, None)
 
     def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
-        rows = self.rows_for(state, keys, values, **extras)
-        n, total = state.n, state.n + int(keys.shape[-2])
+        return self._append(state, self.rows_for(state, keys, values, **extras), int(keys.shape[-2]))
+
+    def merge(self, *states: State) -> State:
+        """Return one state that holds the pairs of all `states`, in order; cost: a copy of all but the first.
+
+        Raises InputError where sizes, batches or array libraries differ.
+        """
+        total, *others = self._alike(states)
+        for state in others:
+            total = self._append(total, state.arrays, state.n)
+        return total
+
+    def _append(self, state: State, rows: Mapping[str, Array], count: int) -> State:
+        """Return the state with `count` more rows behind its own."""
+        n, total = state.n, state.n + count
         buffer = state.held
         if buffer is None or any(map(ar.carries_gradient, rows.values())) or not buffer.claim(n, total):
             if not all(_may_copy(a) for a in (*rows.values(), *state.arrays.values())):
@@ -209,21 +222,3 @@ def merge(shards: Sequence[Recalled]) -> Recalled:
     if first.ties is not None:
         return Recalled(output, peak, total)
     return Recalled(output, xp.where(seen, safe + xp.log(divisor), peak))
-
-
-def merge_states(store: GrowingStore, states: Sequence[State]) -> State:
-    """Return one state that holds the pairs of all `states`, in order."""
-    if not states:
-        raise InputError("`states` of merge_states must hold at least one state; got none.")
-    total = states[0]
-    for state in states[1:]:
-        names = list(store.columns(state))
-        if names != ["keys", "values"]:
-            raise InputError(f"{store.name} keeps {', '.join(names)}; merge its recalls with `merge` instead.")
-        total = store.write(total, state["keys"], state["values"])
-    return total
-
-
-def used_rows(array: Array) -> np.ndarray[Any, Any]:
-    """Return the rows as a contiguous NumPy array (for saving)."""
-    return np.ascontiguousarray(ar.to_numpy(array))

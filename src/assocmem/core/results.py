@@ -208,17 +208,19 @@ def as_json(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=indent)
 
 
-def write_whole(path: Path, content: bytes) -> Path:
-    """Write `content` to `path` through a temporary file beside it, making its folder; return the path.
+def write_whole(path: Path, content: bytes | Iterable[Any]) -> Path:
+    """Write `content` (bytes, or pieces of them) to `path` through a temporary file beside it; return the path.
 
-    Raises InputError with one sentence where the folder cannot be made or written.
+    Its folder is made where it is missing. Raises InputError with one sentence where that, or writing, fails.
     """
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            pieces: Iterable[Any] = (content,) if isinstance(content, bytes) else content
+            for piece in pieces:
+                file.write(piece)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:

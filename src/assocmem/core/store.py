@@ -235,6 +235,37 @@ class Store(ABC):
                 rows.append(self._recall(state, queries[..., at, :], None))
         return state, state.xp.concat(rows, axis=-2)
 
+    # ------------------------------------------------------------------ what only some stores can do
+
+    def merge(self, *states: State) -> State:
+        """Return one state that holds the pairs of all `states`, as if they had been written one after the other.
+
+        Raises InputError for a store whose states cannot be joined, and where sizes, batches or libraries differ.
+        """
+        raise InputError(f"states of {self.name} cannot be merged: what one holds depends on what came before it.")
+
+    def forget(self, state: State, keys: Array, values: Array) -> State:
+        """Return the state without pairs that were written before; InputError for a store that cannot take them out."""
+        raise InputError(f"{self.name} cannot forget a pair: it does not keep pairs apart in a form that adds up.")
+
+    def _alike(self, states: tuple[State, ...]) -> list[State]:
+        """Return the states that hold something (or the first), checked to fit and brought to one dtype."""
+        if not states:
+            raise InputError(f"`states` of {self.name}.merge must hold at least one state; got none.")
+        sizes = {(s.d_k, s.d_v, s.batch) for s in states}
+        if len(sizes) > 1:
+            raise InputError(f"`states` of {self.name}.merge must have one d_k, d_v and batch; got {sorted(sizes)}.")
+        filled = [s for s in states if s.n] or [states[0]]
+        libraries = {_library(s.xp) for s in filled}
+        if len(libraries) > 1:
+            raise InputError(
+                f"`states` of {self.name}.merge must come from one array library; got {', '.join(sorted(libraries))}."
+            )
+        xp, dtype, io = filled[0].xp, filled[0].dtype, filled[0].io_dtype
+        for state in filled[1:]:
+            dtype, io = xp.result_type(dtype, state.dtype), xp.result_type(io, state.io_dtype)
+        return [s if (s.dtype, s.io_dtype) == (dtype, io) else self._recast(s, dtype, io) for s in filled]
+
     def _pairs_of(self, extras: Mapping[str, Array], at: slice) -> dict[str, Array]:
         """Return the extras of the pairs in `at`; extras without an axis of pairs are passed on whole."""
         spec = {e.name: e for e in self.traits.extras}

@@ -111,7 +111,8 @@ class SoftmaxAttention(GrowingStore):
         mask = self._checked_mask(state, queries, mask)
         state = self._following(state, queries)
         counts = None if n_total is None else _checked_counts(n_total, tuple(queries.shape[:-1]), state.batch)
-        found = self._attend(state, self._as_state_dtype(state, queries), mask, counts)
+        with ar.overflow_unheard():
+            found = self._attend(state, self._as_state_dtype(state, queries), mask, counts)
         return found._replace(output=self._finish(found.output, state, queries))
 
     def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:

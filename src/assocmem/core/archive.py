@@ -1,0 +1,295 @@
+"""A store and its state in one .safetensors file: the arrays, and a header that says what they are.
+
+The header (JSON under "assocmem" in the file's metadata) names the store's class and settings, sizes, dtypes, number
+of pairs, source, version, and a digest of the numbers. Files are written whole or not at all; nothing that a file
+says is run when it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import array_api_compat.numpy as np_compat
+import numpy as np
+
+from assocmem._version import __version__
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array
+from assocmem.core.errors import FileFormatError, InputError
+from assocmem.core.store import Store
+from assocmem.core.types import State
+
+FORMAT_VERSION = 1
+_TYPES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
+    "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+
+
+def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str = "", **more: Any) -> Path:
+    """Write a store and its state to `path`, through a temporary file beside it; return the path.
+
+    Parameters: key, the registered key under which the store is known (for messages); `more`, further plain values
+    for the header. bfloat16 arrays are written as float32, exactly. Raises InputError where the store holds a
+    Python function, which a file cannot keep, and where the folder cannot be written.
+    """
+    from assocmem.core.results import write_whole
+
+    settings = {name: _encoded(value, store, name) for name, value in store.settings().items()}
+    arrays = {name: _little(ar.to_numpy(a)) for name, a in state.arrays.items()}
+    header = {
+        "format": FORMAT_VERSION,
+        "assocmem": __version__,
+        "key": key,
+        "class": _class_name(type(store)),
+        "settings": settings,
+        "d_k": state.d_k,
+        "d_v": state.d_v,
+        "batch": list(state.batch),
+        "n": state.n,
+        "dtype": ar.dtype_name(state.dtype),
+        "io_dtype": ar.dtype_name(state.io_dtype),
+        "dtypes": {name: ar.dtype_name(a.dtype) for name, a in state.arrays.items()},
+        "state_dtype": state.state_dtype,
+        "pinned": state.pinned,
+        "library": state.xp.__name__,
+        "source": _source(store),
+        **more,
+    }
+    header["digest"] = _digest(header, arrays)
+    return write_whole(Path(path), _file(header, arrays))
+
+
+def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[Store, State, dict[str, Any]]:
+    """Return the store, the state and the header that `save` wrote to `path`.
+
+    Parameters: like, an array whose library and device the state comes in; without it the library it was saved
+    from where that is imported already, else NumPy.
+
+    Raises FileFormatError where the file is missing, truncated, damaged, of another kind or of a newer format;
+    InputError where it names a class that is not at hand (import its module first).
+    """
+    file = Path(path)
+    header, arrays = _read(file)
+    try:
+        store = _decoded(header["settings"], header["class"], file)
+        state = _state(header, arrays, like)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FileFormatError(f"the header of {file.name} is damaged: {type(error).__name__} {error}.") from error
+    if not isinstance(store, Store):
+        raise FileFormatError(f"{file.name} names {header['class']}, which is no store.")
+    _check_shapes(store, state, file)
+    return store, state, header
+
+
+# ---------------------------------------------------------------------- the file
+
+
+def _file(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[Any]:
+    """Yield the file piece by piece: length, JSON, then the numbers of each array."""
+    place, index = 0, {}
+    for name, array in arrays.items():
+        index[name] = {
+            "dtype": _TYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [place, place + array.nbytes],
+        }
+        place += array.nbytes
+    metadata = {"format": "np", "assocmem": json.dumps(header, allow_nan=False)}
+    text = json.dumps({"__metadata__": metadata, **index}).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for array in arrays.values():
+        if array.size:
+            yield array.reshape(-1).view(np.uint8).data
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not file.is_file():
+        raise FileFormatError(f"there is no file {file}.")
+    try:
+        with safe_open(file, framework="np") as opened:
+            text = (opened.metadata() or {}).get("assocmem")
+            if text is None:
+                raise FileFormatError(f"{file.name} is a .safetensors file, but not one that a Memory was saved to.")
+            header = json.loads(text)
+            if not isinstance(header, dict):
+                raise FileFormatError(f"the header of {file.name} is damaged.")
+            if header.get("format") != FORMAT_VERSION:
+                raise FileFormatError(
+                    f"{file.name} has format {header.get('format')} (assocmem {header.get('assocmem')}); assocmem "
+                    f"{__version__} reads format {FORMAT_VERSION}."
+                )
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, ValueError) as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"{file.name} is no readable .safetensors file; it is truncated or damaged.") from error
+    except OSError as error:
+        raise FileFormatError(f"{file} cannot be read: {error.strerror or error}.") from error
+    if header.get("digest") != _digest(header, arrays):
+        raise FileFormatError(f"{file.name} is damaged: its contents are not those that were saved.")
+    return header, arrays
+
+
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
+    words = {name: value for name, value in header.items() if name != "digest"}
+    total = hashlib.sha256(json.dumps(words, sort_keys=True, allow_nan=False).encode())
+    for name in sorted(arrays):
+        array = _little(arrays[name])
+        total.update(f"{name} {array.dtype.name} {array.shape}\n".encode())
+        if array.size:
+            total.update(array.reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def _little(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the array in C order and little-endian."""
+    array = np.ascontiguousarray(array)
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+# ---------------------------------------------------------------------- the state
+
+
+def _state(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]], like: Array | None) -> State:
+    if like is not None:
+        xp, device = ar.namespace(like), ar.device_of(like)
+    else:
+        xp, device = _library(str(header["library"])), None
+    held = {}
+    for name, kind in header["dtypes"].items():
+        array = xp.asarray(arrays[name], device=device)
+        dtype = _dtype(kind, xp)
+        held[name] = array if array.dtype == dtype else xp.astype(array, dtype)
+    return State(
+        held,
+        int(header["n"]),
+        int(header["d_k"]),
+        int(header["d_v"]),
+        tuple(int(b) for b in header["batch"]),
+        xp,
+        _dtype(header["dtype"], xp),
+        _dtype(header["io_dtype"], xp),
+        device,
+        bool(header["pinned"]),
+        header["state_dtype"],
+    )
+
+
+def _library(name: str) -> Any:
+    """Return the array library called `name` if the caller has imported it, else NumPy's."""
+    base = name.removeprefix("array_api_compat.")
+    if base not in sys.modules or base == "numpy":
+        return np_compat
+    return ar.namespace(sys.modules[base].asarray([0.0]))
+
+
+def _dtype(name: str, xp: Any) -> Any:
+    dtype = getattr(xp, name, None)
+    if dtype is None:
+        return xp.float32 if name == "bfloat16" else getattr(xp, "bool" if name == "bool_" else name)
+    return np.dtype(dtype) if xp is np_compat else dtype
+
+
+def _check_shapes(store: Store, state: State, file: Path) -> None:
+    """Refuse arrays whose names or shapes are not those that the store would hold."""
+    wanted = store.empty(state.d_k, state.d_v, batch=state.batch)
+    if set(wanted.arrays) != set(state.arrays):
+        raise FileFormatError(
+            f"{file.name} holds the arrays {', '.join(sorted(state.arrays))}; {store.name} keeps "
+            f"{', '.join(sorted(wanted.arrays))}."
+        )
+    for name, array in state.arrays.items():
+        shape = tuple(wanted[name].shape)
+        # An axis of length 0 in the empty store is one that grows with the pairs.
+        if len(array.shape) != len(shape) or any(w not in (0, a) for a, w in zip(array.shape, shape, strict=True)):
+            raise FileFormatError(
+                f"the array {name!r} of {file.name} has shape {tuple(array.shape)}, which does not fit {store.name} "
+                f"with d_k={state.d_k}, d_v={state.d_v}, batch={state.batch}."
+            )
+
+
+# ---------------------------------------------------------------------- the store
+
+
+def _class_name(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _source(store: Store) -> str | None:
+    found = store.source
+    return None if found is None else f"{found.authors}: {found.title} ({found.year})"
+
+
+def _encoded(value: Any, store: Store, name: str) -> Any:
+    """Return a setting in words that JSON knows."""
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, np.bool_ | np.integer):
+        return value.item()
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"float": str(float(value))}
+    if isinstance(value, tuple | list):
+        return {"tuple" if isinstance(value, tuple) else "list": [_encoded(v, store, name) for v in value]}
+    if is_dataclass(value) and not isinstance(value, type):
+        settings = {f.name: _encoded(getattr(value, f.name), store, name) for f in fields(value)}
+        return {"class": _class_name(type(value)), "settings": settings}
+    kind = "a Python function" if callable(value) else f"a {type(value).__name__}"
+    raise InputError(
+        f"{store.name} cannot be saved: its setting `{name}` holds {kind}, which a file cannot keep; use one of the "
+        "package's own, or save the arrays of `state` yourself."
+    )
+
+
+def _decoded(value: Any, kind: str | None, file: Path) -> Any:
+    """Return the object that `_encoded` described; `kind` names the class where `value` is its settings."""
+    if kind is not None:
+        settings = {name: _decoded(v, None, file) for name, v in value.items()}
+        found = _found_class(kind, file)
+        known = {f.name for f in fields(found) if f.init}
+        if set(settings) - known:
+            unknown = ", ".join(sorted(set(settings) - known))
+            raise FileFormatError(f"{file.name} gives {kind} the settings {unknown}, which this version does not have.")
+        return found(**settings)
+    if not isinstance(value, dict):
+        return value
+    if "class" in value:
+        return _decoded(value["settings"], value["class"], file)
+    if "float" in value:
+        return float(value["float"])
+    items = [_decoded(v, None, file) for v in value["tuple" if "tuple" in value else "list"]]
+    return tuple(items) if "tuple" in value else items
+
+
+def _found_class(name: str, file: Path) -> Any:
+    """Return a dataclass of this package or of a module that is already imported; a file imports nothing else."""
+    import importlib
+
+    module_name, _, qualified = name.partition(":")
+    if module_name.split(".")[0] == "assocmem":
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError:
+            raise FileFormatError(f"{file.name} names {name}, which assocmem {__version__} does not have.") from None
+    elif module_name in sys.modules:
+        module = sys.modules[module_name]
+    else:
+        raise InputError(f"{file.name} holds a store of the class {name}; import {module_name} before loading it.")
+    found: Any = module
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and is_dataclass(found)):
+        raise FileFormatError(f"{file.name} names {name}, which is no store or setting at hand.")
+    return found

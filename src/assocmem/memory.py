@@ -1,0 +1,287 @@
+"""Memory: a store and its state in one mutable handle, for whoever wants to write, ask and save."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assocmem.core import archive
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array
+from assocmem.core.errors import FileFormatError, InputError
+from assocmem.core.growing import GrowingStore
+from assocmem.core.register import key_of, make_store
+from assocmem.core.store import Store
+from assocmem.core.types import State, Traits
+
+
+class Memory:
+    """An associative memory that is written to and asked: a store with the state that it has learned.
+
+    Parameters
+    ----------
+    store: a registered key such as "softmax" (`assocmem.stores()` lists them), or a Store.
+    d_k, d_v: widths of keys and values; taken from the first write where left out.
+    batch: leading axes (sequences, heads) of everything that is written.
+    like: array whose library, device and dtype the state follows; the first write decides otherwise.
+    state_dtype: name of the dtype to keep the state in, for those who study rounding.
+    normalise: divide every key and query by its length first (rows of length zero are refused).
+    settings: of the store, such as beta=8.0.
+
+    A write that fails changes nothing. Writes from several threads are all kept; a pickled Memory (as sent to another
+    process) is an independent copy, whose writes reach this one only through `merge`.
+
+    >>> memory = Memory("softmax", beta=8.0)
+    >>> memory.write([[1.0, 0.0], [0.0, 1.0]], [[3.0], [5.0]])
+    >>> memory.write([0.6, 0.8], [7.0])
+    >>> len(memory), memory.recall([1.0, 0.0]).round(3).tolist()
+    (3, [3.157])
+    """
+
+    def __init__(
+        self,
+        store: str | Store,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        *,
+        batch: tuple[int, ...] = (),
+        like: Array | None = None,
+        state_dtype: str | None = None,
+        normalise: bool = False,
+        **settings: Any,
+    ) -> None:
+        self._store, self._key = _made(store, settings)
+        self._normalise = bool(normalise)
+        self._widths = d_k, d_v
+        self._options: dict[str, Any] = {"batch": batch, "like": like, "state_dtype": state_dtype}
+        self._lock = threading.Lock()
+        self._state: State | None = None
+        if d_k is not None and d_v is not None:
+            self._state = self._store.empty(d_k, d_v, batch=batch, like=like, state_dtype=state_dtype)
+
+    # ------------------------------------------------------------------ write and recall
+
+    def write(self, keys: Array, values: Array, **extras: Array) -> None:
+        """Store n pairs in order, or a single one.
+
+        Parameters
+        ----------
+        keys: (*batch, n, d_k), or (d_k,) for a single pair; values: (*batch, n, d_v), or (d_v,). Arrays of one
+            library, or Python sequences of numbers, which take the dtype of what is stored.
+        extras: the further arrays that the store takes (`traits.extras`).
+
+        Raises InputError for shapes that do not fit, NonFiniteError for NaN or infinity; nothing is changed then.
+        """
+        with self._lock:
+            state, keys, values = self._pairs(keys, values)
+            self._state = self._store.write(state, keys, values, **extras)
+
+    def recall(self, queries: Array, return_weights: bool = False, mask: Array | None = None) -> Any:
+        """Return what is recalled for each query, with the recall weights where `return_weights`.
+
+        Parameters
+        ----------
+        queries: (..., m, d_k), or (d_k,) for a single query.
+        return_weights: also return the weights of the stored pairs (recall is weights @ values); for stores that
+            keep their pairs.
+        mask: boolean (..., m, n), or (n,), True where a query may see a pair; for stores that keep their pairs.
+
+        Returns (..., m, d_v), for a single query (*batch, d_v), or the tuple of that and weights (..., m, n).
+        """
+        state = self.state
+        queries, single = self._queries(queries, state)
+        if return_weights and not isinstance(self._store, GrowingStore):
+            raise InputError(
+                f"{self._store.name} has no weights to return: it does not keep its pairs apart. "
+                "Leave return_weights out."
+            )
+        output = self._store.recall(state, queries, mask=mask)
+        if not return_weights:
+            return output[..., 0, :] if single else output
+        assert isinstance(self._store, GrowingStore)  # checked above
+        weights = self._store.weights(state, queries, mask=mask)
+        return (output[..., 0, :], weights[..., 0, :]) if single else (output, weights)
+
+    def merge(self, *others: Memory) -> Memory:
+        """Return a new Memory that holds this one's pairs and those of `others`, in order; none of them changes.
+
+        Raises InputError where stores or sizes differ, or where the store's states cannot be joined.
+        """
+        for other in others:
+            if other._store != self._store or other._normalise != self._normalise:
+                raise InputError(f"only memories of one store can be merged; got {self!r} and {other!r}.")
+        filled = [m._state for m in (self, *others) if m._state is not None]
+        return self._copy(self._store.merge(*filled) if filled else None)
+
+    def forget(self, keys: Array, values: Array) -> None:
+        """Take out pairs that were written before, given as they were written; for stores that can."""
+        with self._lock:
+            state, keys, values = self._pairs(keys, values)
+            self._state = self._store.forget(state, keys, values)
+
+    # ------------------------------------------------------------------ what it is
+
+    def __len__(self) -> int:
+        """Pairs written (for each batch item)."""
+        return 0 if self._state is None else self._state.n
+
+    @property
+    def state(self) -> State:
+        """What has been learned; InputError before the widths are known."""
+        if self._state is None:
+            raise InputError("this Memory holds nothing and has no widths yet; write pairs, or give d_k and d_v.")
+        return self._state
+
+    @property
+    def store(self) -> Store:
+        """The rule."""
+        return self._store
+
+    @property
+    def key(self) -> str:
+        """The registered key that it was made by, or the class name of its store."""
+        return self._key
+
+    @property
+    def traits(self) -> Traits:
+        """What the store promises."""
+        return self._store.traits
+
+    @property
+    def size(self) -> int:
+        """Numbers held, counted from the arrays."""
+        return 0 if self._state is None else self._state.size
+
+    @property
+    def normalise(self) -> bool:
+        """Whether keys and queries are divided by their length."""
+        return self._normalise
+
+    def __repr__(self) -> str:
+        name = f"Memory({self._key!r}"
+        if self._state is None:
+            return f"{name}, empty, widths not yet known; {self._store})"
+        state = self._state
+        batch = f", batch={state.batch}" if state.batch else ""
+        normalise = ", normalise=True" if self._normalise else ""
+        return (
+            f"{name}, d_k={state.d_k}, d_v={state.d_v}{batch}{normalise}: {state.n} pairs, {state.size} numbers, "
+            f"{ar.dtype_name(state.dtype)}; {self._store})"
+        )
+
+    # ------------------------------------------------------------------ files and copies
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write everything to a .safetensors file, whole or not at all; return its path.
+
+        Raises InputError where nothing is known yet, where the store holds a Python function, and where the folder
+        cannot be written. Cost: one copy of the numbers to disk.
+        """
+        return archive.save(path, self._store, self.state, key=self._key, normalise=self._normalise)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        store: str | Store | None = None,
+        *,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        like: Array | None = None,
+        **settings: Any,
+    ) -> Memory:
+        """Return the Memory that was saved to `path`, every number bit for bit.
+
+        Parameters
+        ----------
+        store, d_k, d_v, settings: what is expected; a file that holds something else is refused.
+        like: array whose library and device the state comes in; without it the library it was saved from where that
+            is imported already, else NumPy.
+
+        Raises FileFormatError where the file is missing, damaged or of another kind, or holds another store or size.
+        """
+        found, state, header = archive.load(path, like=like)
+        key = str(header.get("key") or type(found).__name__)
+        if store is not None:
+            wanted, wanted_key = _made(store, settings)
+            named = isinstance(store, str) and not settings and key in (wanted_key, type(wanted).__name__)
+            if not (found == wanted or (named and type(found) is type(wanted))):
+                raise FileFormatError(f"{Path(path).name} holds {key!r}, {found}; {wanted_key!r}, {wanted} was wanted.")
+        for name, want, got in (("d_k", d_k, state.d_k), ("d_v", d_v, state.d_v)):
+            if want is not None and want != got:
+                raise FileFormatError(f"{Path(path).name} holds {key!r} with {name}={got}; {name}={want} was wanted.")
+        memory = cls(found, normalise=bool(header.get("normalise")))
+        memory._key, memory._state = key, state
+        return memory
+
+    def _copy(self, state: State | None) -> Memory:
+        copy = Memory(self._store, *self._widths, normalise=self._normalise, **self._options)
+        copy._key = self._key
+        copy._state = state if state is not None else copy._state
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept, _lock=threading.Lock())
+
+    # ------------------------------------------------------------------ at the door
+
+    def _pairs(self, keys: Array, values: Array) -> tuple[State, Array, Array]:
+        """Return the state to write to, and keys and values with an axis of pairs."""
+        keys, values = self._array(keys, "keys"), self._array(values, "values")
+        if keys.ndim == 1 and values.ndim == 1:
+            keys, values = keys[None, :], values[None, :]
+        elif keys.ndim < 2 or values.ndim < 2:
+            raise InputError(
+                "`keys` and `values` of Memory.write must both have an axis of pairs, (n, d_k) and (n, d_v), or both "
+                f"be a single pair, (d_k,) and (d_v,); got shapes {tuple(keys.shape)} and {tuple(values.shape)}."
+            )
+        state = self._state
+        if state is None:
+            d_k, d_v = self._widths
+            state = self._store.empty(
+                int(keys.shape[-1]) if d_k is None else d_k,
+                int(values.shape[-1]) if d_v is None else d_v,
+                **self._options,
+            )
+        if self._normalise:
+            keys = ar.unit_rows(keys, "keys")
+        return state, keys, values
+
+    def _queries(self, queries: Array, state: State) -> tuple[Array, bool]:
+        queries = self._array(queries, "queries")
+        single = queries.ndim == 1
+        if single:
+            queries = queries[None, :]
+        if self._normalise:
+            queries = ar.unit_rows(queries, "queries")
+        return queries, single
+
+    def _array(self, x: Any, name: str) -> Array:
+        """Return `x` as an array; Python numbers take the library and dtype of what is stored."""
+        if type(x) is np.ndarray:
+            return x
+        state = self._state
+        fixed = state is not None and bool(state.n or state.pinned)
+        like = next(iter(state.arrays.values()), None) if state is not None and fixed else self._options["like"]
+        array = ar.as_array(x, name, like=like)
+        if state is not None and fixed and isinstance(x, list | tuple | float | int) and self.traits.keys != "ids":
+            array = state.xp.astype(array, state.io_dtype)
+        return array
+
+
+def _made(store: str | Store, settings: dict[str, Any]) -> tuple[Store, str]:
+    """Return a store and its key."""
+    if isinstance(store, str):
+        return make_store(store, **settings), store
+    if not isinstance(store, Store):
+        raise InputError(f"`store` of Memory must be a registered key or a Store; got {store!r}.")
+    if settings:
+        raise InputError(f"settings ({', '.join(settings)}) go with a store's key; this one is given as {store}.")
+    return store, key_of(store)
