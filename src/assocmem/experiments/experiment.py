@@ -28,6 +28,10 @@ class Settings:
     quick: bool = False
     workers: int | None = None
 
+    def shared(self, experiment: str) -> dict[str, Any]:
+        """Return the keyword arguments that every call of the lab gets."""
+        return {"seed": self.seed, "workers": self.workers, "experiment": experiment}
+
     def fewer(self, full: int, quick: int) -> int:
         """Return `full`, or `quick` in a quick run."""
         return quick if self.quick else full

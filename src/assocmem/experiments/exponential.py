@@ -15,7 +15,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     part = parts(progress, 3)
     stores = [(f"{n} terms", make_store("exp-series", terms=n, beta=BETA)) for n in (2, 3, 4)]
     softmax = ("softmax", make_store("softmax", beta=BETA))
-    shared = {"seed": settings.seed, "workers": settings.workers, "experiment": "exponential"}
+    shared = settings.shared("exponential")
     counts = [2**k for k in range(4, settings.fewer(22, 15))]
     rows = similarity_curves(
         [*stores, softmax], D_K, counts, streams=settings.fewer(60, 12), progress=part(0), **shared

@@ -18,7 +18,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     if settings.quick:
         counts, optimal_counts = ([m for m in c if m <= 1024] for c in (counts, optimal_counts))
     part = parts(progress, 3)
-    shared = {"seed": settings.seed, "workers": settings.workers, "experiment": "linear-stores"}
+    shared = settings.shared("linear-stores")
     outer, optimal = (OUTER, make_store("outer-product")), (OPTIMAL, make_store("optimal-linear"))
     rows = similarity_curves([outer], D_K, counts, streams=settings.fewer(100, 20), progress=part(0), **shared)
     trials = settings.fewer(24, 8)

@@ -20,7 +20,7 @@ RULES = (
 def _answer(settings: Settings, progress: Progress) -> Outcome:
     part = parts(progress, 3)
     stores = [(label, SoftmaxAttention(policy)) for label, policy in RULES]
-    shared = {"seed": settings.seed, "workers": settings.workers, "experiment": "long-contexts"}
+    shared = settings.shared("long-contexts")
     counts = [2**k for k in range(4, settings.fewer(22, 15))]
     rows = similarity_curves(stores, D_K, counts, streams=settings.fewer(40, 10), progress=part(0), **shared)
     drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
@@ -32,8 +32,9 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": [label for label, _ in RULES],
          "rule": 1.0, "rule_text": "recall fails: interference larger than signal"},
         f"All rules have beta = {BETA:g} at M = {REFERENCE}. With beta fixed recall fails at 1.27 million "
-        "memories; with beta growing like log M the ratio falls as M grows. At 2 million, YaRN's (log M)^2 leaves sixty times less "
-        "than Su's and Qwen's log M. Far right, few similarities carry the mean square, so they are drawn tilted.",
+        "memories; with beta growing like log M the ratio falls as M grows. At 2 million, YaRN's (log M)^2 leaves "
+        "sixty times less than Su's and Qwen's log M. Far right, few similarities carry the mean "
+        "square, so they are drawn tilted.",
         {"d_k": D_K, "beta": BETA, "reference": REFERENCE},
     )  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from assocmem.core.register import make_store
@@ -19,7 +21,7 @@ D_K, LETTER = 64, "A"
 def _answer(settings: Settings, progress: Progress) -> Outcome:
     font = glyphs()
     pairs = glyph_pairs(settings.seed, 0, max(COUNTS), D_K, first=LETTER)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for i, key in enumerate(STORES):
         store = make_store(key)
         for j, m in enumerate(COUNTS):
@@ -34,7 +36,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
                 for r in range(SIDE) for c in range(SIDE)
             ]  # fmt: skip
             progress(i * len(COUNTS) + j + 1, len(STORES) * len(COUNTS))
-    worst = max(r["ratio"] for r in rows if r["label"] == "outer-product")
+    worst = max(float(r["ratio"]) for r in rows if r["label"] == "outer-product")
     return Outcome(
         rows,
         {"kind": "glyphs", "order": list(STORES), "column_title": "characters stored"},

@@ -84,6 +84,7 @@ def capacity(
     largest: int | None = None,
     d_v: int = 64,
     keys: str | Law = "sphere",
+    precision: float = PRECISION,
     workers: Workers = None,
     progress: Progress | None = None,
 ) -> MeasuredCapacity:
@@ -97,6 +98,8 @@ def capacity(
     sampler: "similarities" for stores of the form V^T σ(K x), "keys" for any; "auto" takes the first where it can.
     largest: M up to which to look; by default 2^14 by keys, 2^21 for a sharpness that follows M, else no limit.
     d_v, keys: width of the values and law of the keys, for the keys sampler.
+    precision: wanted half-width of the interval as a share of M, in (0, 1); met by similarities, about five times
+        that by keys.
 
     A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
     interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`. Cost: within
@@ -114,9 +117,11 @@ def capacity(
         raise InputError(f"{one.label} with such keys is not of the form V^T σ(K x); measure it by the keys sampler.")
     if not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
+    if not 0 < precision < 1:
+        raise InputError(f"`precision` must lie between 0 and 1; got {precision!r}.")
     linear = one.store.traits.linear_in_values != "no"
     chosen: Statistic = statistic or ("rms" if linear else "median")
-    search = _Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, workers, progress)
+    search = _Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
     counts, curve = search.by_keys() if sampler == "keys" or not by_form else search.by_similarities()
     found = crossing_of_curve([float(n) for n in counts], curve, threshold)
     if keys == "sphere":
@@ -141,6 +146,7 @@ class _Search:
     largest: int | None
     d_v: int
     keys: str | Law
+    precision: float
     workers: Workers
     progress: Progress | None
 
@@ -161,14 +167,18 @@ class _Search:
     def by_keys(self) -> tuple[list[int], list[Estimate]]:
         """Measure by drawn keys: M = 2, 4, 8, ... until the ratio is surely beyond the threshold, then around it."""
         limit = self.largest or LARGEST_BY_KEYS
-        counts, curve = [min(2, limit)], self._key_ratios([min(2, limit)], KEYS_A_POINT // 4)
+        counts, curve = [min(2, limit)], self._key_ratios([min(2, limit)], self._keys_a_point // 4)
         while counts[-1] < limit and not _beyond(curve[-1], self.threshold):
             counts.append(min(2 * counts[-1], limit))
-            curve += self._key_ratios(counts[-1:], KEYS_A_POINT // 4)
+            curve += self._key_ratios(counts[-1:], self._keys_a_point // 4)
         found = crossing_of_curve(counts, curve, self.threshold)
         if found.value is None:
             return counts, curve
-        return self._homing(found.value, limit, lambda ns: self._key_ratios(ns, KEYS_A_POINT))
+        return self._homing(found.value, limit, lambda ns: self._key_ratios(ns, self._keys_a_point))
+
+    @property
+    def _keys_a_point(self) -> int:
+        return max(1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
 
     def _homing(
         self, centre: float, limit: int | None, measure: Callable[[list[int]], list[Estimate]]
@@ -212,7 +222,7 @@ class _Search:
     def _ratios(self, counts: list[int]) -> list[Estimate]:
         """Measure the ratio at each M by similarities, with streams long enough for PRECISION."""
         middle = sigma_of(self.one, self.d_k, counts[len(counts) // 2])
-        wanted = 8 * tilt_for(middle, self.d_k).tail / PRECISION**2
+        wanted = 8 * tilt_for(middle, self.d_k).tail / self.precision**2
         length = int(min(LONGEST_STREAM, wanted / STREAMS))
         plan = SimilarityPlan(
             "capacity", (self.one,), self.d_k, tuple(counts), seed=self.seed, streams=STREAMS, pieces=MOST_PIECES,
@@ -226,12 +236,18 @@ class _Search:
         ]
 
     def _key_ratios(self, counts: list[int], keys_a_point: int) -> list[Estimate]:
-        """Measure the ratio at each M by drawn keys, about `keys_a_point` of them in all trials."""
+        """Measure the ratio at each M by drawn keys, about `keys_a_point` of them in all trials.
+
+        Weights of each value channel are read by one write for every target, so such stores get an eighth.
+        """
         found = []
+        each = self.one.store.traits.linear_in_values == "per-channel"
+        targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
         for n in counts:
             trials = max(12, min(512, keys_a_point // n))
             plan = KeyPlan(
-                "capacity", (self.one,), self.d_k, (n,), seed=self.seed, trials=trials, cosines=(self.cosine,),
+                "capacity", (self.one,), self.d_k, (n,), seed=self.seed, trials=trials, targets=targets,
+                cosines=(self.cosine,),
                 d_v=self.d_v, keys=self.keys,
             )  # fmt: skip
             ratios = key_ratios(plan, workers=self.workers, progress=self.progress)[n][:, 0, 0]

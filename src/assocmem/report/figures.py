@@ -95,7 +95,8 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") 
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain, legend (live charts have none unless asked). A live chart has the datasets theory, measured, spans and marker ({x column: M}).
+    x_domain, y_domain, legend (live charts have none unless asked). A live chart has the
+    datasets theory, measured, spans and marker ({x column: M}).
     """
     axes = _axes(rows, view, mode)
     check_one_definition(rows)
@@ -297,28 +298,30 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "repor
     y = alt.Y("label:N", sort=order, title=None)
     x_scale = alt.Scale(type="log")
     title = view.get("x_title", "capacity: memories at which interference equals signal")
-    marks = []
-    for field, name, shape, colour in (
-        ("article", "printed in the article", "diamond", "#E69F00"),
-        ("theory", "exact theory", "stroke", "#000000"),
-        ("value", "measured (95 % interval)", "circle", "#0072B2"),
-    ):
-        data = [
-            {"label": r["label"], "capacity": r[field], "what": name, "low": r.get("low"), "high": r.get("high")}
-            for r in rows
-            if r.get(field) is not None
-        ]
-        marks.append((data, name, shape, colour))
-    colour_scale = alt.Scale(domain=[m[1] for m in marks], range=[m[3] for m in marks])
-    shape_scale = alt.Scale(domain=[m[1] for m in marks], range=[m[2] for m in marks])
+    kinds = (("article", "printed in the article"), ("theory", "exact theory"), ("value", "measured, 95 % interval"))
+    data = [
+        {"label": r["label"], "capacity": r[field], "what": name}
+        for field, name in kinds
+        for r in rows
+        if r.get(field) is not None
+    ]
+    names = [name for _, name in kinds]
     points = (
-        alt.Chart(alt.InlineData(values=[row for m in marks for row in m[0]]))
-        .mark_point(size=90, filled=True)
+        alt.Chart(alt.InlineData(values=data))
+        .mark_point(size=110, strokeWidth=1.6)
         .encode(
             x=alt.X("capacity:Q", scale=x_scale, title=title),
             y=y,
-            color=alt.Color("what:N", scale=colour_scale, legend=alt.Legend(title=None)),
-            shape=alt.Shape("what:N", scale=shape_scale, legend=alt.Legend(title=None)),
+            color=alt.Color(
+                "what:N",
+                scale=alt.Scale(domain=names, range=["#E69F00", "#000000", "#0072B2"]),
+                legend=alt.Legend(title=None),
+            ),
+            shape=alt.Shape(
+                "what:N",
+                scale=alt.Scale(domain=names, range=["diamond", "cross", "circle"]),
+                legend=alt.Legend(title=None),
+            ),
             tooltip=["label:N", "what:N", alt.Tooltip("capacity:Q", format=",.1f")],
         )
     )
