@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array, transpose
-from assocmem.core.chunk import decay_products, inverse_unit_lower
 from assocmem.core.errors import InputError
+from assocmem.core.heavy_ball import gated_mixing, stable_rate, write_chunk
 from assocmem.core.inner_model import InnerModel
 from assocmem.core.inner_training import is_number
 from assocmem.core.recurrent import Arrays, RecurrentStore, number_or_array
@@ -26,20 +24,21 @@ class Titans(RecurrentStore):
     """M_t = (1 - alpha_t) M_(t-1) + S_t, S_t = eta_t S_(t-1) - theta_t grad |M_(t-1)(k_t) - v_t|^2; recall M_t(q).
 
     The gradient is taken at the memory before it forgets, and carries the factor 2 of |.|^2: a linear memory with
-    eta = alpha = 0 is DeltaNet with strength 2 theta. Their symbols eta, alpha, theta are ours momentum, forget,
+    eta = alpha = 0 is DeltaNet with strength 2 theta. Their symbols eta, alpha, theta are ours momentum, forgetting,
     base_rate times rate.
 
     Parameters
     ----------
     base_rate: theta > 0 in units of 1/|k|^2, times the extra `rate`; None takes half the bound below.
-    momentum: eta, number in [0, 1]; forget: alpha, number in [0, 1]; for every pair unless `write` is given its own.
+    momentum, forgetting: eta and alpha, numbers in [0, 1], for every pair unless `write` is given its own.
     depth: layers of the memory, whole number >= 1. 1 is a matrix; more is an MLP with tanh-GELU and no biases, whose
         hidden layers have expansion d_k units. Every layer's weights have their own momentum and forgetting.
     expansion: whole number >= 1. init: standard deviation of a deep memory's last layer >= 0 (others 1/sqrt(fan-in));
         seed: whole number >= 0 that draws them. A linear memory starts at 0.
 
-    write takes `rate` (..., n), `momentum` (..., n) and `forget` (..., n). Where 2 theta |k|^2 exceeds `stable_rate`
-    errors grow: `write` gives UnstableWarning, and DivergedError once the state leaves the range of its dtype.
+    write takes `rate` (..., n), `momentum` (..., n) and `forgetting` (..., n). Where 2 theta |k|^2 exceeds
+    `core.heavy_ball.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
+    leaves the range of its dtype.
 
     State: the weights and as many numbers of momentum; 2 d_k d_v for depth 1. Cost: write 3 d_k d_v, recall d_k d_v
     (depth 1; many pairs go by chunks of 64), in general three times and once the number of weights.
@@ -54,7 +53,7 @@ class Titans(RecurrentStore):
 
     base_rate: float | None = None
     momentum: float = 0.3
-    forget: float = 0.0
+    forgetting: float = 0.0
     depth: int = field(default=1, kw_only=True)
     expansion: int = field(default=4, kw_only=True)
     init: float = field(default=0.02, kw_only=True)
@@ -86,7 +85,7 @@ class Titans(RecurrentStore):
                 "`base_rate` of Titans must be a finite number > 0, or None for half the bound; "
                 f"got {self.base_rate!r}."
             )
-        for name in ("momentum", "forget"):
+        for name in ("momentum", "forgetting"):
             value = getattr(self, name)
             if not (is_number(value) and 0 <= value <= 1):
                 raise InputError(
@@ -103,7 +102,7 @@ class Titans(RecurrentStore):
     @property
     def traits(self) -> Traits:
         """Bounded, order matters; linear in the values where the memory is a matrix."""
-        plain = self.momentum == 0 and self.forget == 0 and self.base_rate in (None, 0.5)
+        plain = self.momentum == 0 and self.forgetting == 0 and self.base_rate in (None, 0.5)
         return Traits(
             linear_in_values="shared" if self.depth == 1 else "no",
             order_free=False,
@@ -112,7 +111,7 @@ class Titans(RecurrentStore):
             extras=(
                 Extra("rate", "how much each pair's gradient counts, times base_rate", default=1.0, low=0.0),
                 Extra("momentum", "share eta of the last step that goes on", default=self.momentum, low=0.0, high=1.0),
-                Extra("forget", "share alpha of the memory that fades", default=self.forget, low=0.0, high=1.0),
+                Extra("forgetting", "share alpha of the memory that fades", default=self.forgetting, low=0.0, high=1.0),
             ),
         )
 
@@ -128,11 +127,11 @@ class Titans(RecurrentStore):
     # ------------------------------------------------------------------ rates
 
     def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
-        """Return rate, momentum and forget of every pair; warn where they let the state grow."""
+        """Return rate, momentum and forgetting of every pair; warn where they let the state grow."""
         full = {
             "rate": number_or_array(extras.get("rate"), 1.0, keys),
             "momentum": number_or_array(extras.get("momentum"), self.momentum, keys),
-            "forget": number_or_array(extras.get("forget"), self.forget, keys),
+            "forgetting": number_or_array(extras.get("forgetting"), self.forgetting, keys),
         }
         if self.base_rate is not None:
             self._warn_where_unstable(state, keys, full)
@@ -147,8 +146,8 @@ class Titans(RecurrentStore):
         xp, model, d_k = state.xp, self.model(state.d_k), state.d_k
         inputs = model.last_inputs(model.plain(state.arrays), keys)
         steps = 2 * (self.base_rate or 0) * full["rate"] * xp.sum(inputs * inputs, axis=-1)
-        bounds = stable_rate(1, full["momentum"], full["forget"])
-        means = [xp.mean(x, axis=-1, keepdims=True) for x in (steps, full["momentum"], full["forget"])]
+        bounds = stable_rate(1, full["momentum"], full["forgetting"])
+        means = [xp.mean(x, axis=-1, keepdims=True) for x in (steps, full["momentum"], full["forgetting"])]
         steps = xp.concat([means[0], steps], axis=-1)
         bounds = xp.concat([stable_rate(d_k if self.depth == 1 else 1, *means[1:]), bounds], axis=-1)
         excess = ar.to_numpy(xp.reshape(steps - bounds * (1 + _TOLERANCE), (-1,)))
@@ -157,14 +156,14 @@ class Titans(RecurrentStore):
             step, bound = (float(ar.to_numpy(xp.reshape(x, (-1,)))[worst]) for x in (steps, bounds))
             warn_unstable(self, "2 theta |k|^2", step, bound, _ADVICE, stacklevel=6)
 
-    def _doubled_rates(self, curvature: Array, d_k: int, rate: Array, momentum: Array, forget: Array) -> Array:
+    def _doubled_rates(self, curvature: Array, d_k: int, rate: Array, momentum: Array, forgetting: Array) -> Array:
         """Return 2 theta of each pair, all arguments (..., n); curvature is |k|^2, or its bound in a deep memory."""
         if self.base_rate is not None:
             return 2 * self.base_rate * rate
         xp = ar.namespace(curvature)
         least = float(xp.finfo(curvature.dtype).smallest_normal)
         some = curvature > least
-        safe = 0.5 * stable_rate(d_k, momentum, forget) / xp.where(some, curvature, xp.ones_like(curvature))
+        safe = 0.5 * stable_rate(d_k, momentum, forgetting) / xp.where(some, curvature, xp.ones_like(curvature))
         return rate * xp.where(some, safe, xp.zeros_like(safe))
 
     # ------------------------------------------------------------------ one pair, many pairs, recall
@@ -172,15 +171,15 @@ class Titans(RecurrentStore):
     def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule for one pair."""
         d_k = int(key.shape[-1])
-        model, rate, momentum, forget = self.model(d_k), extras["rate"], extras["momentum"], extras["forget"]
+        model, rate, momentum, forgetting = self.model(d_k), extras["rate"], extras["momentum"], extras["forgetting"]
         factors = model.factors(arrays, key, value, rate)
-        steps = self._doubled_rates(model.couplings(factors)[..., 0], d_k, rate, momentum, forget)
+        steps = self._doubled_rates(model.couplings(factors)[..., 0], d_k, rate, momentum, forgetting)
         after = {}
         for i in range(model.depth):
             name = model.name("W", i)
             gradient = transpose(factors.errors[i] * steps[..., None]) @ factors.inputs[i]
             pushed = momentum[..., None] * arrays[f"momentum_{name}"] - gradient
-            after[name] = (1 - forget[..., None]) * arrays[name] + pushed
+            after[name] = (1 - forgetting[..., None]) * arrays[name] + pushed
             after[f"momentum_{name}"] = pushed
         return after
 
@@ -190,7 +189,7 @@ class Titans(RecurrentStore):
         """The rule for a chunk at a time in a linear memory, pair by pair in a deep one."""
         xp, d_k = ar.namespace(keys), int(keys.shape[-1])
         recalls, mixing = [], None
-        still = all(bool(xp.all(extras[name] == extras[name][..., :1])) for name in ("momentum", "forget"))
+        still = all(bool(xp.all(extras[name] == extras[name][..., :1])) for name in ("momentum", "forgetting"))
         width = self.chunk if self.depth == 1 else 1
         for start in range(0, int(keys.shape[-2]), width):
             at = slice(start, min(start + width, int(keys.shape[-2])))
@@ -205,9 +204,12 @@ class Titans(RecurrentStore):
             squares = xp.sum(keys[..., at, :] * keys[..., at, :], axis=-1)
             steps = self._doubled_rates(squares, d_k, **own)
             if mixing is None or not still:
-                mixing = _mixing(own["momentum"], own["forget"])
-            part = mixing.first(at.stop - at.start)
-            arrays, out = _chunk(arrays, keys[..., at, :], values[..., at, :], steps, part, asked, read)
+                mixing = gated_mixing(own["momentum"], 1 - own["forgetting"])
+            part, old = mixing.first(at.stop - at.start), (arrays["W"], arrays["momentum_W"])
+            matrix, step, out = write_chunk(
+                *old, keys[..., at, :], values[..., at, :], steps, part, queries=asked, read=read
+            )
+            arrays = {"W": matrix, "momentum_W": step}
             recalls += [] if out is None else [out]
         return arrays, xp.concat(recalls, axis=-2) if recalls else None
 
@@ -230,111 +232,6 @@ class Titans(RecurrentStore):
         return model.forward(model.plain(arrays), queries)
 
 
-def stable_rate(d_k: int, momentum: Array, forget: Array) -> Array:
-    """Return the bound of 2 theta |k|^2 up to which a linear memory's errors do not grow; arrays of one shape.
-
-    The smaller of two numbers, with r = 1 - forget:
-
-    - (1 + r) (1 + momentum): above it the recall of one key, written again and again, oscillates and grows (the
-      matrix [[r - a, momentum], [-a, momentum]] leaves the unit circle);
-    - the b > 0 with b^2 (1 + r momentum - 2 r momentum/d) - b (2 r (1 - momentum^2) + 2 momentum (1 - r^2))
-      - d (1 - momentum^2) (1 - r momentum) (1 - r^2) = 0: above it the mean square error over independent random
-      unit keys in d dimensions grows (the 3 x 3 recursion of |M|^2, <M, S>, |S|^2 has an eigenvalue above 1). Without
-      forgetting it is near 2 (1 - momentum) for large d.
-
-    >>> import numpy as np
-    >>> stable_rate(1, np.asarray(0.5), np.asarray(0.0)).tolist()
-    3.0
-    >>> round(stable_rate(64, np.asarray(0.5), np.asarray(0.0)).tolist(), 3)
-    1.011
-    """
-    xp = ar.namespace(momentum, forget)
-    kept, rest, size = 1 - forget, 1 - momentum * momentum, max(1, d_k)
-    square = 1 + kept * momentum * (1 - 2 / size)
-    linear = 2 * kept * rest + 2 * momentum * (1 - kept * kept)
-    constant = size * rest * (1 - kept * momentum) * (1 - kept * kept)
-    least = float(xp.finfo(momentum.dtype).smallest_normal)
-    some = square > least
-    root = linear + xp.sqrt(linear * linear + 4 * square * constant + least)
-    many = xp.where(some, root / (2 * xp.where(some, square, xp.ones_like(square))), xp.full_like(square, math.inf))
-    return xp.minimum((1 + kept) * (1 + momentum), many)
-
-
-class _Mixing(NamedTuple):
-    """What memory and momentum after i pairs of a chunk are made of, i = 0 .. C.
-
-    memory, push: (..., C + 1), shares of the memory and the momentum before the chunk in the memory after i pairs.
-    shares: (..., C + 1, C), shares of the pairs' own steps in it.
-    going: (..., C) and later: (..., C, C), shares of the momentum before and of the steps in the momentum after
-    pair i.
-    """
-
-    memory: Array
-    push: Array
-    shares: Array
-    going: Array
-    later: Array
-
-    def first(self, count: int) -> _Mixing:
-        """Return the mixing of the first `count` pairs."""
-        return _Mixing(
-            self.memory[..., : count + 1],
-            self.push[..., : count + 1],
-            self.shares[..., : count + 1, :count],
-            self.going[..., :count],
-            self.later[..., :count, :count],
-        )
-
-
-def _mixing(momentum: Array, forget: Array) -> _Mixing:
-    """Return the shares in a chunk whose pairs have these gates, (..., C) each; products only, so 0 and 1 are exact."""
-    xp = ar.namespace(momentum)
-    kept = 1 - forget
-    fading, later = decay_products(kept), decay_products(momentum)
-    going = momentum[..., :1] * later[..., :, 0]
-    none, one = xp.zeros_like(momentum[..., :1]), xp.ones_like(momentum[..., :1])
-    return _Mixing(
-        memory=xp.concat([one, kept[..., :1] * fading[..., :, 0]], axis=-1),
-        push=xp.concat([none, (fading @ going[..., None])[..., 0]], axis=-1),
-        shares=xp.concat([xp.zeros_like(fading[..., :1, :]), fading @ later], axis=-2),
-        going=going,
-        later=later,
-    )
-
-
-def _chunk(
-    arrays: Arrays, keys: Array, values: Array, steps: Array, mix: _Mixing, queries: Array | None, read: str
-) -> tuple[Arrays, Array | None]:
-    """Write a chunk of C pairs into a linear memory in closed form.
-
-    With G the C errors times their steps, M_i = memory_i M + push_i S + sum_s shares_is g_s k_s^T, and each error
-    is taken at the memory before its pair: (I + diag(steps) (shares o K K^T)) G = diag(steps) (V - M K - S K).
-    """
-    memory, push = arrays["W"], arrays["momentum_W"]
-    keys_t = transpose(keys)
-    before, early = mix.shares[..., :-1, :], slice(None, -1)
-    old = mix.memory[..., early, None] * (keys @ transpose(memory)) + mix.push[..., early, None] * (
-        keys @ transpose(push)
-    )
-    solve = inverse_unit_lower(steps[..., None] * before * (keys @ keys_t))
-    change = solve @ (steps[..., None] * (values - old))
-    out = None
-    if queries is not None:
-        at = slice(1, None) if read == "after" else early
-        out = mix.memory[..., at, None] * (queries @ transpose(memory)) + mix.push[..., at, None] * (
-            queries @ transpose(push)
-        )
-        out = out + (mix.shares[..., at, :] * (queries @ keys_t)) @ change
-    written, pushed = (
-        transpose(share[..., None] * change) @ keys for share in (mix.shares[..., -1, :], mix.later[..., -1, :])
-    )
-    after = {
-        "W": mix.memory[..., -1:, None] * memory + mix.push[..., -1:, None] * push + written,
-        "momentum_W": mix.going[..., -1:, None] * push + pushed,
-    }
-    return after, out
-
-
 register(
     "titans",
     Titans,
@@ -342,7 +239,7 @@ register(
     options={
         "base_rate": "step theta of every pair (> 0, in units of 1/|key|^2; default: half the bound of stability)",
         "momentum": "share of the last step that goes on, in [0, 1] (default 0.3)",
-        "forget": "share of the memory that fades with each pair, in [0, 1] (default 0)",
+        "forgetting": "share of the memory that fades with each pair, in [0, 1] (default 0)",
         "depth": "layers of the memory (whole number >= 1, default 1: a matrix)",
         "expansion": "hidden units per key dimension of a deep memory (default 4)",
         "init": "standard deviation of a deep memory's last layer (default 0.02)",

@@ -1,0 +1,218 @@
+"""DeltaFormer: softmax attention whose values had what was already recalled for their key taken out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array
+from assocmem.core.attention import attend, attention_weights
+from assocmem.core.blockwise import Causal, in_dtype, working_dtype
+from assocmem.core.chunk import CHUNK, inverse_unit_lower
+from assocmem.core.errors import DivergedError, InputError
+from assocmem.core.growing import GrowingStore, Recalled
+from assocmem.core.recurrent import number_or_array
+from assocmem.core.register import register
+from assocmem.core.types import Extra, Source, State, Traits
+
+
+@dataclass(frozen=True)
+class DeltaFormer(GrowingStore):
+    """f(x) = U^T softmax(beta K x) with u_t = v_t - b_t sum_(s<t) p_ts u_s, p_t = softmax over s < t of beta k_t.k_s.
+
+    A pair is stored as the difference to what the store recalls for its key so far, as in the delta rule, but
+    with softmax weights. Their symbols w (the key that reads at write time), beta_t are ours k, strength.
+
+    Parameters
+    ----------
+    beta: sharpness on unit keys, a finite number >= 0; None for sqrt(d_k).
+    strength: b, number in [0, 1] for every pair unless `write` is given its own. 0 is softmax attention; 1 takes all
+        of it out: where a key is written again with sharp weights, nothing of the old value is recalled (and half of
+        the new one, which shares the softmax with its first writing).
+    block: pairs corrected together, whole number >= 1; changes speed and rounding only.
+
+    write takes `strength` (..., n). State: keys (n, d_k), the corrected values U (n, d_v) and strengths (n, 1).
+    Cost: n (d_k + d_v) multiply-adds per write (by blocks of 64) and per recall; memory does not grow with pairs
+    times queries. A mask that hides a pair under a later visible one asks for the corrections of the visible pairs
+    alone: n^2 (n + d_k) per query. `weights` costs n^3. Shards do not merge: a correction sees all pairs before.
+    Source: Zhong et al. 2025 (2505.19488, DeltaFormer).
+
+    >>> import numpy as np
+    >>> store = DeltaFormer(beta=200.0)
+    >>> key = np.array([[0.6, 0.8]])
+    >>> state = store.write(store.empty(2, 1), key, np.array([[3.0]]))
+    >>> state = store.write(state, key, np.array([[5.0]]))
+    >>> store.recall(state, key).round(6).tolist()
+    [[2.5]]
+    """
+
+    beta: float | None = None
+    strength: float = 1.0
+    block: int = field(default=CHUNK, repr=False, compare=False, kw_only=True)
+
+    equation = "f(x) = U^T softmax(beta K x), u_t = v_t - b_t sum_(s<t) softmax(beta k_t.k_s) u_s"
+    summary = "Softmax attention that stores the difference to what it already recalls for a key."
+    source = Source(
+        title="Understanding Transformer from the Perspective of Associative Memory",
+        authors="Zhong, Shu and Xu, Mingyu and Ao, Tenglong and Shi, Guang",
+        year=2025,
+        arxiv="2505.19488",
+        equation="DeltaFormer: u_t = v_t - beta_t sum_(i<t) kappa(k_i, w_t) u_i, o_t = sum_(i<=t) kappa(k_i, q_t) u_i",
+        deviations=(
+            "the key itself reads at write time (w = k)",
+            "beta multiplies similarities of unit keys; their 1/sqrt(d_k) is beta = sqrt(d_k), the default",
+        ),
+    )
+    cost = "write n (d_k + d_v), recall n (d_k + d_v)"
+
+    def __post_init__(self) -> None:
+        fits = isinstance(self.beta, int | float) and not isinstance(self.beta, bool) and math.isfinite(self.beta)
+        if self.beta is not None and not (fits and self.beta >= 0):
+            raise InputError(
+                f"`beta` of DeltaFormer must be a finite number >= 0, or None for sqrt(d_k); got {self.beta!r}."
+            )
+        fits = isinstance(self.strength, int | float) and not isinstance(self.strength, bool)
+        if not (fits and 0 <= self.strength <= 1):
+            raise InputError(
+                f"`strength` of DeltaFormer must be a number in [0, 1]; got {self.strength!r}. One for each pair is "
+                "given to write: write(state, keys, values, strength=...)."
+            )
+        if isinstance(self.block, bool) or not isinstance(self.block, int) or self.block < 1:
+            raise InputError(f"`block` of DeltaFormer must be a whole number >= 1; got {self.block!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, growing; order matters; at strength 1 nothing is left of a value whose key is written again."""
+        return Traits(
+            linear_in_values="shared",
+            order_free=False,
+            rewrite="averages" if self.strength == 0 else "replaces" if self.strength == 1 else "decays",
+            bounded=False,
+            keeps_pairs=True,
+            extras=(
+                Extra("strength", "share b of what is already recalled for the key that a pair takes out",
+                      default=float(self.strength), low=0.0, high=1.0),
+            ),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ writing
+
+    def columns(self, state: State) -> dict[str, int]:
+        """Return the width of keys, corrected values and strengths."""
+        return {"keys": state.d_k, "corrected": state.d_v, "strengths": 1}
+
+    def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
+        """Return the rows of new pairs, their values corrected block by block."""
+        xp, beta = state.xp, self._beta(state.d_k)
+        strengths = number_or_array(extras.get("strength"), self.strength, keys)[..., None]
+        known, corrected = xp.concat([state["keys"], keys], axis=-2), [state["corrected"]]
+        with ar.overflow_unheard():
+            for start in range(0, int(keys.shape[-2]), self.block):
+                at = slice(start, min(start + self.block, int(keys.shape[-2])))
+                before = corrected[0] if len(corrected) == 1 else xp.concat(corrected, axis=-2)
+                seen = known[..., : state.n + start, :]
+                fresh = _corrected(seen, before, keys[..., at, :], values[..., at, :], strengths[..., at, :], beta)
+                corrected = [before, in_dtype(fresh, state.dtype, xp)]
+        rows = corrected[-1] if len(corrected) == 1 else xp.concat(corrected, axis=-2)[..., state.n :, :]
+        if not ar.all_finite(rows, xp):
+            finite = ar.to_numpy(xp.all(xp.isfinite(rows), axis=-1)).reshape(-1, int(rows.shape[-2])).all(axis=0)
+            step = state.n + int(finite.argmin())
+            raise DivergedError(
+                f"{self.name} diverged at pair {step}: its corrected value left the range of "
+                f"{ar.dtype_name(state.dtype)}, and nothing was changed. Scale the values down, or use float64.",
+                step=step,
+            )
+        return {"keys": keys, "corrected": rows, "strengths": strengths}
+
+    def _scan(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        """Corrections never look ahead, so all pairs are written first and each query then sees its past."""
+        first = state.n + (1 if read == "after" else 0)
+        state = self._write(state, keys, values, extras)
+        beta = self._beta(state.d_k)
+        return state, attend(state["keys"], state["corrected"], queries, beta, Causal(first)).output
+
+    # ------------------------------------------------------------------ recall
+
+    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
+        if mask is None or _is_prefix(mask, state):
+            return attend(state["keys"], state["corrected"], queries, self._beta(state.d_k), mask).output
+        return self._weights(state, queries, mask) @ self._values(state)
+
+    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
+        raise InputError(
+            "shards of DeltaFormer cannot be merged: each value is corrected by all pairs written before it. "
+            "Write the pairs into one store and use recall."
+        )
+
+    def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
+        """Return softmax weights times (I + diag(b) P)^-1: what each original value has in the recall."""
+        xp, beta = state.xp, self._beta(state.d_k)
+        own = attention_weights(state["keys"], queries, beta, mask)
+        if state.n == 0:
+            return own
+        strengths = in_dtype(state["strengths"], own.dtype, xp)
+        if mask is None or _is_prefix(mask, state):
+            earlier = attention_weights(state["keys"], state["keys"], beta, Causal(0))
+            return own @ inverse_unit_lower(strengths * earlier)
+        rows = []
+        past = xp.tril(xp.ones((state.n, state.n), dtype=own.dtype, device=state.device), k=-1) > 0
+        for i in range(int(queries.shape[-2])):
+            visible = mask[..., i, None, :] & past
+            keys = xp.broadcast_to(state["keys"], (*visible.shape[:-2], state.n, state.d_k))
+            earlier = attention_weights(keys, keys, beta, visible)
+            rows.append(own[..., i : i + 1, :] @ inverse_unit_lower(strengths * earlier))
+        return xp.concat(rows, axis=-2) if rows else own
+
+    def _values(self, state: State) -> Array:
+        """Return the values as they were written: v_t = u_t + b_t sum_(s<t) p_ts u_s."""
+        xp = state.xp
+        recalled = attend(state["keys"], state["corrected"], state["keys"], self._beta(state.d_k), Causal(0)).output
+        return (
+            in_dtype(state["corrected"], recalled.dtype, xp)
+            + in_dtype(state["strengths"], recalled.dtype, xp) * recalled
+        )
+
+    def _beta(self, d_k: int) -> float:
+        return math.sqrt(d_k) if self.beta is None else float(self.beta)
+
+
+def _corrected(known: Array, before: Array, keys: Array, values: Array, strengths: Array, beta: float) -> Array:
+    """Return the corrected values of a block after the pairs (known, before).
+
+    (I + diag(b) P) U = V - diag(b) P' U', P the softmax weights inside the block and P' those on the pairs before it,
+    under one common sum.
+    """
+    xp = ar.namespace(keys)
+    dtype = working_dtype(values.dtype, xp)
+    keys, values, strengths = (in_dtype(a, dtype, xp) for a in (keys, values, strengths))
+    inside = attend(keys, values, keys, beta, Causal(0)).log_mass
+    own = attention_weights(keys, keys, beta, Causal(0))
+    if known.shape[-2]:
+        old = attend(known, before, keys, beta)
+        peak = xp.maximum(inside, old.log_mass)
+        parts = [xp.exp(mass - peak) for mass in (inside, old.log_mass)]
+        shares = [in_dtype(part / (parts[0] + parts[1]), dtype, xp)[..., None] for part in parts]
+        own = own * shares[0]
+        values = values - strengths * shares[1] * old.output
+    return inverse_unit_lower(strengths * own) @ values
+
+
+def _is_prefix(mask: Array, state: State) -> bool:
+    """Say whether every query sees the first pairs up to some one, and none after it."""
+    if state.n < 2:
+        return True
+    return not bool(state.xp.any(mask[..., 1:] & ~mask[..., :-1]))
+
+
+register(
+    "delta-former",
+    DeltaFormer,
+    summary=DeltaFormer.summary,
+    options={
+        "beta": "sharpness on unit keys (>= 0, default sqrt(d_k))",
+        "strength": "share of what is already recalled that a pair takes out, in [0, 1] (default 1)",
+    },
+)
