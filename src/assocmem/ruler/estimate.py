@@ -174,7 +174,8 @@ def per_trial_numbers(ratios: Sequence[float] | Array, statistic: str) -> Floats
         return np.asarray(numbers.mean(axis=1), dtype=np.float64)
     top = np.max(numbers, axis=1, keepdims=True)
     scale = np.where((top > 0) & np.isfinite(top), top, 1.0)
-    return np.asarray(scale[:, 0] * np.sqrt(np.mean((numbers / scale) ** 2, axis=1)), dtype=np.float64)
+    with np.errstate(over="ignore"):  # beside an infinite ratio a huge one may overflow: the mean square is infinite
+        return np.asarray(scale[:, 0] * np.sqrt(np.mean((numbers / scale) ** 2, axis=1)), dtype=np.float64)
 
 
 class Defined(Protocol):
