@@ -52,12 +52,24 @@ def at_cosine(rng: np.random.Generator, rows: Floats, cosine: float) -> Floats:
         raise InputError(f"a cosine of {cosine:g} needs vectors of at least 2 dimensions; got {d}.")
     norms = np.linalg.norm(rows / scale, axis=-1, keepdims=True) * scale
     units = rows / norms
-    other = rng.standard_normal(rows.shape)
-    for _ in range(2):
-        other -= np.sum(other * units, axis=-1, keepdims=True) * units
-        other /= np.linalg.norm(other, axis=-1, keepdims=True)
+    other = _orthogonal(rng, units)
     turned: Floats = norms * (cosine * units + math.sqrt((1 - cosine) * (1 + cosine)) * other)
     return turned
+
+
+def _orthogonal(rng: np.random.Generator, units: Floats) -> Floats:
+    """Return for every unit vector another, uniform among those orthogonal to it."""
+    other = rng.standard_normal(units.shape)
+    while True:
+        drawn = np.linalg.norm(other, axis=-1)
+        for _ in range(2):
+            other -= np.sum(other * units, axis=-1, keepdims=True) * units
+        left = np.linalg.norm(other, axis=-1)
+        # A draw along the vector (as from the stream that made it) leaves nothing but rounding: it is drawn again.
+        along = left <= 1e-6 * drawn
+        if not along.any():
+            return np.asarray(other / left[..., None], dtype=np.float64)
+        other[along] = rng.standard_normal((int(along.sum()), units.shape[-1]))
 
 
 def checked_cosine(cosine: float, name: str = "cosine", low: float = -1.0) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -35,7 +36,7 @@ def right_choices(
     if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] != rows.shape[-1]:
         raise InputError(f"`candidates` must have shape (C, d_v={rows.shape[-1]}), C >= 1; got {values.shape}.")
     chosen = checked_indices(targets, rows.shape[-2], values.shape[0])
-    flat = rows.reshape(-1, rows.shape[-1])
+    flat = rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
     right = np.tile(chosen, flat.shape[0] // max(1, chosen.size))
     out = np.empty(flat.shape[0], dtype=np.bool_)
     step = max(1, _BLOCK // values.shape[0])

@@ -143,7 +143,7 @@ def tail_share(weights: Array, n_memories: int) -> float:
 def _split_norms(rows: Floats, chosen: Indices, axes: int) -> Floats:
     """Return, for every query, the norm of its last `axes` axes without the target's part over the norm of that."""
     leading, shape = rows.shape[: -axes - 1], rows.shape[-axes:]
-    flat = rows.reshape(-1, *rows.shape[-axes - 1 :])
+    flat = rows.reshape(math.prod(leading), *rows.shape[-axes - 1 :])
     out = np.empty(flat.shape[:2])
     step = max(1, _BLOCK // max(1, math.prod(shape)))
     for item in range(flat.shape[0]):

@@ -60,11 +60,12 @@ def recall_weights(
         return to_numpy(store.weights(_written(store, pairs, pairs.values), queries))
     if kind == "per-channel":
         return _by_channel(store, pairs, queries, block)
-    step = block or max(1, _BLOCK // max(1, pairs.n))
+    step = _columns(store, pairs, block or max(1, _BLOCK // max(1, pairs.n)))
     parts = []
     for start in range(0, pairs.n, step):
-        hot = _one_hot(pairs, np.arange(start, min(start + step, pairs.n)))
-        parts.append(to_numpy(_response(store, pairs, hot, queries)))
+        names = np.arange(start, min(start + step, pairs.n))
+        hot = _one_hot(pairs, names, _columns(store, pairs, names.size))
+        parts.append(to_numpy(_response(store, pairs, hot, queries))[..., : names.size])
     if not parts:
         recall = to_numpy(_recalled(store, pairs, pairs.values, queries))
         return recall[..., :0]
@@ -112,8 +113,9 @@ def _own(
         return answer, _own_by_channel(store, pairs, queries, chosen)
     xp = namespace(pairs.values)
     answers, weights, order = [], [], []
-    for at, names in _blocks_of_targets(chosen, pairs.n):
-        hot = _one_hot(pairs, names)
+    width = _columns(store, pairs, max(1, _BLOCK // max(1, pairs.n + chosen.size)))
+    for at, names in _blocks_of_targets(chosen, width):
+        hot = _one_hot(pairs, names, _columns(store, pairs, names.size))
         asked = xp.take(queries, _index(xp, at, queries), axis=-2)
         places = np.searchsorted(names, chosen[at])
         if recalls and not store.traits.affine:
@@ -131,10 +133,14 @@ def _own(
     return answer, np.concatenate(weights, axis=-1)[..., back]
 
 
-def _blocks_of_targets(chosen: Numbers, n: int) -> Iterator[tuple[Numbers, Numbers]]:
+def _columns(store: Store, pairs: Pairs, wanted: int) -> int:
+    """Return how many one-hot channels to write at once: as wanted, but an affine store may depend on their number."""
+    return max(1, int(pairs.values.shape[-1])) if store.traits.affine else wanted
+
+
+def _blocks_of_targets(chosen: Numbers, width: int) -> Iterator[tuple[Numbers, Numbers]]:
     """Yield the queries (positions) of each block of targets and the block's sorted different targets."""
     names = np.unique(chosen)
-    width = max(1, _BLOCK // max(1, n + chosen.size))
     for start in range(0, names.size, width):
         block = names[start : start + width]
         yield np.flatnonzero(np.isin(chosen, block)), block
@@ -151,7 +157,7 @@ def _by_channel(store: Store, pairs: Pairs, queries: Array, block: int | None) -
     parts = []
     for start in range(0, pairs.n, step):
         names = np.arange(start, min(start + step, pairs.n))
-        values = xp.stack([_one_hot(pairs, np.array([j])) * xp.ones_like(pairs.values) for j in names])
+        values = xp.stack([_one_hot(pairs, np.array([j]), 1) * xp.ones_like(pairs.values) for j in names])
         answer = _recalled(store, _repeated(pairs, names.size), values, queries)
         answer = answer if base is None else answer - base
         parts.append(np.moveaxis(to_numpy(answer), 0, -2))
@@ -166,7 +172,7 @@ def _own_by_channel(store: Store, pairs: Pairs, queries: Array, chosen: Numbers)
     for name in np.unique(chosen):
         at = np.flatnonzero(chosen == name)
         asked = xp.take(queries, _index(xp, at, queries), axis=-2)
-        values = _one_hot(pairs, np.array([name])) * xp.ones_like(pairs.values)
+        values = _one_hot(pairs, np.array([name]), 1) * xp.ones_like(pairs.values)
         rows.append(to_numpy(_response(store, pairs, values, asked)))
         order.append(at)
     return np.concatenate(rows, axis=-2)[..., np.argsort(np.concatenate(order)), :]
@@ -188,14 +194,14 @@ def _written(store: Store, pairs: Pairs, values: Array) -> Any:
     return store.write(state, pairs.keys, values, **pairs.extras)
 
 
-def _one_hot(pairs: Pairs, names: Numbers) -> Array:
-    """Return values (*batch, n, len(names)): row names[c] is one in channel c, all else zero."""
+def _one_hot(pairs: Pairs, names: Numbers, width: int) -> Array:
+    """Return values (*batch, n, width): row names[c] is one in channel c, all else zero."""
     values = pairs.values
     xp = namespace(values)
-    hot = np.zeros((pairs.n, names.size))
+    hot = np.zeros((pairs.n, width))
     hot[names, np.arange(names.size)] = 1.0
     rows = xp.asarray(hot, dtype=values.dtype, device=device_of(values))
-    return xp.broadcast_to(rows, (*values.shape[:-2], pairs.n, names.size))
+    return xp.broadcast_to(rows, (*values.shape[:-2], pairs.n, width))
 
 
 def _repeated(pairs: Pairs, times: int) -> Pairs:
