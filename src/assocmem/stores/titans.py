@@ -154,7 +154,7 @@ class Titans(RecurrentStore):
         if (excess > 0).any():
             worst = int(excess.argmax())
             step, bound = (float(ar.to_numpy(xp.reshape(x, (-1,)))[worst]) for x in (steps, bounds))
-            warn_unstable(self, "2 theta |k|^2", step, bound, _ADVICE, stacklevel=6)
+            warn_unstable(self, "2 theta |k|^2", step, bound, _ADVICE, stacklevel=7)
 
     def _doubled_rates(self, curvature: Array, d_k: int, rate: Array, momentum: Array, forgetting: Array) -> Array:
         """Return 2 theta of each pair, all arguments (..., n); curvature is |k|^2, or its bound in a deep memory."""

@@ -1,0 +1,402 @@
+"""A linear layer trained by gradient descent in both of its forms: a matrix, and attention over its inputs."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array, transpose
+from assocmem.core.blockwise import in_dtype, weighted_sum, working_dtype
+from assocmem.core.chunk import CHUNK, inverse_unit_lower
+from assocmem.core.errors import DivergedError, InputError
+from assocmem.core.growing import GrowingStore, Recalled
+from assocmem.core.heavy_ball import age_shares, constant_mixing, like, stable_rate, write_chunk
+from assocmem.core.inner_training import is_number
+from assocmem.core.recurrent import Arrays, RecurrentStore
+from assocmem.core.register import register
+from assocmem.core.stability import warn_unstable
+from assocmem.core.store import Store
+from assocmem.core.types import Source, State, Traits
+
+_TOLERANCE = 1e-5
+_ADVICE = "Lower `rate` or `momentum`, or scale the keys to unit length."
+_TILE = 2**20
+_SOURCE = Source(
+    title="The Dual Form of Neural Networks Revisited: Connecting Test Time Predictions to Training Patterns via "
+    "Spotlights of Attention",
+    authors="Irie, Kazuki and Csordas, Robert and Schmidhuber, Juergen",
+    year=2022,
+    arxiv="2202.05798",
+    equation="W_T = W_0 + sum_t e_t x_t^T with e_t = -eta_t dL/dy_t, so W_T x = W_0 x + sum_t e_t (x_t . x)",
+    deviations=(
+        "W_0 = 0 and one pair a step",
+        "momentum and weight decay as well: the coefficient of a pair then depends on how many steps ago it was",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class _Descent(Store):
+    """Settings that both forms share: the optimiser of torch.optim.SGD on one pair a step, from W = 0."""
+
+    rate: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    loss: Literal["squared", "given"] = "squared"
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if not (is_number(self.rate) and self.rate > 0):
+            raise InputError(f"`rate` of {name} must be a finite number > 0; got {self.rate!r}.")
+        if not (is_number(self.momentum) and 0 <= self.momentum < 1):
+            raise InputError(f"`momentum` of {name} must be a number in [0, 1); got {self.momentum!r}.")
+        if not (is_number(self.weight_decay) and self.weight_decay >= 0):
+            raise InputError(f"`weight_decay` of {name} must be a finite number >= 0; got {self.weight_decay!r}.")
+        if self.loss not in ("squared", "given"):
+            raise InputError(f"`loss` of {name} must be 'squared' or 'given'; got {self.loss!r}.")
+        if self.pull > 2 * (1 + self.momentum):
+            raise InputError(
+                f"`rate` times `weight_decay` of {name} must be at most 2 (1 + momentum), or the weights grow by "
+                f"themselves; got {self.pull:g} > {2 * (1 + self.momentum):g}."
+            )
+
+    @property
+    def pull(self) -> float:
+        """Rate times weight decay."""
+        return self.rate * self.weight_decay
+
+    @abstractmethod
+    def layer(self, state: State) -> Array:
+        """Return the layer's weights W (*batch, d_v, d_k)."""
+
+    def _traits(self, *, keeps_pairs: bool) -> Traits:
+        still = self.momentum == 0 and self.weight_decay == 0
+        if self.loss == "given":
+            rewrite: Any = "adds" if still else "decays"
+        else:
+            rewrite = "replaces" if still and self.rate == 1 else "decays"
+        return Traits(
+            linear_in_values="shared",
+            order_free=still and self.loss == "given",
+            rewrite=rewrite,
+            bounded=not keeps_pairs,
+            keeps_pairs=keeps_pairs,
+        )
+
+    def _warn_where_unstable(self, state: State, keys: Array, stacklevel: int) -> None:
+        """Hold rate (|x|^2 + weight decay) to the bound of a repeated input, and its mean to that of random ones."""
+        if self.loss == "given":
+            return
+        squares = self.rate * ar.to_numpy(state.xp.sum(keys * keys, axis=-1)) + self.pull
+        momentum, none = np.asarray(float(self.momentum)), np.asarray(0.0)
+        cases = (
+            (float(squares.max(initial=0.0)), float(stable_rate(1, momentum, none))),
+            (float(squares.mean(axis=-1).max(initial=0.0)), float(stable_rate(state.d_k, momentum, none))),
+        )
+        largest, bound = max(cases, key=lambda case: case[0] / case[1])
+        if largest > bound * (1 + _TOLERANCE):
+            what = "rate times (squared input length + weight decay)"
+            warn_unstable(self, what, largest, bound, _ADVICE, stacklevel=stacklevel)
+
+
+@dataclass(frozen=True)
+class GradientDescent(_Descent, GrowingStore):
+    """f(x) = sum_s c_s e_s (x_s.x): a layer y = W x trained by gradient descent, as attention over its inputs x_s.
+
+    A pair is kept as (input, minus rate times the gradient of its loss at y): e_s = -rate dL/dy_s. With plain
+    gradient descent c_s = 1; with momentum and weight decay it is a function of the steps since then (their sum over
+    further steps, and the fading). Equal to `TrainedLayer`, which keeps W, for any loss; not for Adam, whose steps are
+    scaled weight by weight.
+
+    Parameters
+    ----------
+    rate: number > 0, in units of 1/|x|^2. momentum: in [0, 1). weight_decay: >= 0. As in torch.optim.SGD with one
+        pair a step from W = 0: u <- momentum u + (dL/dy x^T + weight_decay W), W <- W - rate u.
+    loss: "squared", 1/2 |W x - v|^2, whose gradient is taken at the layer's own output; or "given": the values are
+        minus the gradients -dL/dy of any loss, worked out by the caller from `recall`.
+
+    State: inputs (n, d_k) and errors e (n, d_v). Cost: write and recall n (d_k + d_v). Masks train on the visible
+    pairs alone (n^3 per query unless it is a prefix); `weights` costs n^3.
+    Warns (UnstableWarning) where rate |x|^2 exceeds its bound; raises DivergedError.
+    Source: Irie, Csordas and Schmidhuber 2022 (eqs. 3-4); Aizerman et al. 1964 (the dual form of the perceptron).
+
+    >>> import numpy as np
+    >>> store = GradientDescent()
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.eye(2)).tolist(), store.layer(state).tolist()
+    ([[3.0], [5.0]], [[3.0, 5.0]])
+    """
+
+    block: int = field(default=CHUNK, repr=False, compare=False, kw_only=True)
+
+    equation = "f(x) = sum_s c_s e_s (x_s.x), e_s = -rate dL/dy_s"
+    summary = "A linear layer trained by gradient descent on the pairs, kept as attention over its training inputs."
+    source = _SOURCE
+    cost = "write n (d_k + d_v), recall n (d_k + d_v)"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.block, bool) or not isinstance(self.block, int) or self.block < 1:
+            raise InputError(f"`block` of GradientDescent must be a whole number >= 1; got {self.block!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, growing."""
+        return self._traits(keeps_pairs=True)
+
+    def columns(self, state: State) -> dict[str, int]:
+        """Return the width of inputs and errors."""
+        return {"keys": state.d_k, "errors": state.d_v}
+
+    def layer(self, state: State) -> Array:
+        """Return W = sum_s c_s e_s x_s^T (*batch, d_v, d_k)."""
+        return transpose(self._counted(state)) @ state["keys"]
+
+    def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
+        """Return inputs and errors of new pairs, block by block."""
+        self._warn_where_unstable(state, keys, stacklevel=6)
+        if self.loss == "given":
+            return {"keys": keys, "errors": self.rate * values}
+        xp, count = state.xp, int(keys.shape[-2])
+        inputs, errors = xp.concat([state["keys"], keys], axis=-2), state["errors"]
+        with ar.overflow_unheard():
+            for start in range(0, count, self.block):
+                at = slice(start, min(start + self.block, count))
+                first, key = state.n + start, keys[..., at, :]
+                old = self._along(inputs[..., :first, :], errors, key, first)
+                shares = self._shares(key, first, at.stop - start, first, at.stop - start)
+                low = self.rate * shares * (key @ transpose(key))
+                fresh = inverse_unit_lower(low) @ (self.rate * (values[..., at, :] - old))
+                errors = xp.concat([errors, in_dtype(fresh, state.dtype, xp)], axis=-2)
+        rows = errors[..., state.n :, :]
+        if not ar.all_finite(rows, xp):
+            finite = ar.to_numpy(xp.all(xp.isfinite(rows), axis=-1)).reshape(-1, count).all(axis=0)
+            step = state.n + int(finite.argmin())
+            raise DivergedError(
+                f"{self.name} diverged at pair {step}: its error left the range of {ar.dtype_name(state.dtype)}, and "
+                f"nothing was changed. {_ADVICE}",
+                step=step,
+            )
+        return {"keys": keys, "errors": rows}
+
+    def _scan(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        """Errors never look ahead, so all pairs are written first and each query then sees its past."""
+        first = state.n + (1 if read == "after" else 0)
+        state = self._write(state, keys, values, extras)
+        return state, self._along(state["keys"], state["errors"], queries, first)
+
+    # ------------------------------------------------------------------ recall
+
+    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
+        if mask is None:
+            keys, xp = state["keys"], state.xp
+            return weighted_sum(
+                lambda x, at: x @ transpose(in_dtype(keys[..., at, :], x.dtype, xp)), self._counted(state), queries
+            )
+        return self._weights(state, queries, mask) @ self._values(state)
+
+    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
+        if self.traits.order_free:
+            return super()._recall_with_mass(state, queries, mask)
+        raise InputError(
+            "shards of GradientDescent cannot be merged: each gradient depends on all pairs before it. "
+            "Write the pairs into one store and use recall."
+        )
+
+    def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
+        """Return what each value has in the recall: c o Q K^T, times (I + rate strict(c o K K^T))^-1 if squared."""
+        xp, wide = state.xp, working_dtype(state.dtype, state.xp)
+        keys, queries = in_dtype(state["keys"], wide, xp), in_dtype(queries, wide, xp)
+        similar, gram = queries @ transpose(keys), keys @ transpose(keys)
+        places = xp.arange(1, state.n + 1, device=state.device)
+        if mask is None:
+            return self.rate * self._trained(similar, gram, places, xp.ones_like(places) > 0)
+        rows = []
+        for i in range(int(queries.shape[-2])):
+            seen = mask[..., i, :]
+            counts = xp.cumulative_sum(xp.astype(seen, places.dtype), axis=-1)
+            rows.append(self.rate * self._trained(similar[..., i : i + 1, :], gram, counts, seen))
+        return xp.concat(rows, axis=-2) if rows else similar
+
+    def _trained(self, similar: Array, gram: Array, counts: Array, seen: Array) -> Array:
+        """Return the weights over rate for similarities (..., r, n), trained on the pairs that are seen (..., n).
+
+        counts: (..., n), how many of the seen pairs have come when each has.
+        """
+        xp = ar.namespace(similar)
+        n = int(similar.shape[-1])
+        if n == 0:
+            return similar
+        own = similar * self._at_ages(counts[..., -1:] - counts, similar, seen)[..., None, :]
+        if self.loss == "given":
+            return own
+        ages = counts[..., :, None] - 1 - counts[..., None, :]
+        past = (xp.arange(n, device=ar.device_of(gram))[:, None] > xp.arange(n, device=ar.device_of(gram))) & (
+            seen[..., :, None] & seen[..., None, :]
+        )
+        return own @ inverse_unit_lower(self.rate * gram * self._at_ages(ages, gram, past))
+
+    def _values(self, state: State) -> Array:
+        """Return the values as they were written."""
+        errors = state["errors"] / self.rate
+        return (
+            errors if self.loss == "given" else errors + self._along(state["keys"], state["errors"], state["keys"], 0)
+        )
+
+    # ------------------------------------------------------------------ coefficients
+
+    def _counted(self, state: State) -> Array:
+        """Return c_s e_s for each pair, (*batch, n, d_v)."""
+        if (self.momentum == 0 and self.weight_decay == 0) or state.n == 0:
+            return state["errors"]
+        places = state.xp.arange(state.n, device=state.device)
+        return state["errors"] * self._at_ages(state.n - 1 - places, state["errors"], places >= 0)[..., None]
+
+    def _shares(self, x: Array, seen: int, rows: int, start: int, columns: int) -> Array:
+        """Return c (rows, columns) of pairs start, start + 1, ... for queries that see seen, seen + 1, ... pairs."""
+        xp, device = ar.namespace(x), ar.device_of(x)
+        sees = xp.arange(seen, seen + rows, device=device)[:, None]
+        places = xp.arange(start, start + columns, device=device)
+        return self._at_ages(sees - 1 - places, x, places < sees)
+
+    def _at_ages(self, ages: Array, x: Array, where: Array) -> Array:
+        """Return c at whole-number ages, 0 where not `where`, in the dtype of `x`."""
+        xp = ar.namespace(ages)
+        if self.momentum == 0 and self.weight_decay == 0:
+            return xp.astype(where, x.dtype) + xp.zeros_like(ages, dtype=x.dtype)
+        ages = xp.where(where, ages, xp.zeros_like(ages))
+        length = 1 << int(xp.max(ages)).bit_length() if math.prod(ages.shape) else 1
+        table = xp.asarray(age_shares(self.momentum, self.pull, length), dtype=x.dtype, device=ar.device_of(x))
+        found = xp.reshape(xp.take(table, xp.reshape(ages, (-1,)), axis=0), ages.shape)
+        return xp.where(where, found, xp.zeros_like(found))
+
+    def _along(self, keys: Array, errors: Array, queries: Array, first: int) -> Array:
+        """Return the recall of query i over the first first + i pairs (at most all of them); in blocks of queries."""
+        xp, n, count = ar.namespace(keys), int(keys.shape[-2]), int(queries.shape[-2])
+        dtype = working_dtype(xp.result_type(keys.dtype, queries.dtype), xp)
+        if n == 0:
+            return xp.zeros((*queries.shape[:-1], int(errors.shape[-1])), dtype=dtype, device=ar.device_of(keys))
+        keys, errors, queries = (in_dtype(a, dtype, xp) for a in (keys, errors, queries))
+        width, parts = max(1, min(self.block, _TILE // n)), []
+        for start in range(0, count, width):
+            stop = min(start + width, count)
+            past = min(n, first + stop)
+            shares = self._shares(keys, first + start, stop - start, 0, past)
+            similar = queries[..., start:stop, :] @ transpose(keys[..., :past, :])
+            parts.append((shares * similar) @ errors[..., :past, :])
+        return xp.concat(parts, axis=-2)
+
+
+@dataclass(frozen=True)
+class TrainedLayer(_Descent, RecurrentStore):
+    """f(x) = W x with W trained by gradient descent: the primal form of `GradientDescent`, with the same settings.
+
+    State: W (d_v, d_k), and the last step of the same shape where there is momentum. Cost: write 3 d_k d_v, recall
+    d_k d_v; many pairs go by chunks of 64.
+    Source: as GradientDescent; the rule is Widrow and Hoff's (1960) with momentum (Polyak 1964).
+
+    >>> import numpy as np
+    >>> store = TrainedLayer(rate=0.5)
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.layer(state).tolist()
+    [[1.5, 2.5]]
+    """
+
+    remedy = _ADVICE
+    equation = "f(x) = W x, u <- momentum u + dL/dy x^T + weight_decay W, W <- W - rate u"
+    summary = "A linear layer trained by gradient descent on the pairs, kept as its matrix."
+    source = _SOURCE
+    cost = "write 3 d_k d_v, recall d_k d_v"
+
+    def __post_init__(self) -> None:
+        _Descent.__post_init__(self)
+        RecurrentStore.__post_init__(self)
+
+    @property
+    def traits(self) -> Traits:
+        """Linear, bounded."""
+        return self._traits(keeps_pairs=False)
+
+    def layer(self, state: State) -> Array:
+        """Return W (*batch, d_v, d_k)."""
+        return state["W"]
+
+    def blank(self, state: State) -> Arrays:
+        """Return zero weights and, with momentum, a zero step."""
+        names = ("W", "step") if self.momentum else ("W",)
+        return {name: state.zeros(state.d_v, state.d_k) for name in names}
+
+    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Warn of a rate that lets the weights grow."""
+        self._warn_where_unstable(state, keys, stacklevel=7)
+        return {}
+
+    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+        """The rule for one pair."""
+        W = arrays["W"]
+        towards = value if self.loss == "given" else value - key @ transpose(W)
+        step = self.rate * transpose(towards) @ key - self.pull * W
+        if not self.momentum:
+            return {"W": W + step}
+        step = step + self.momentum * arrays["step"]
+        return {"W": W + step, "step": step}
+
+    def many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """The rule for a chunk at a time."""
+        xp, count, recalls = ar.namespace(keys), int(keys.shape[-2]), []
+        matrix = arrays["W"]
+        step = arrays["step"] if self.momentum else xp.zeros_like(matrix)
+        mixing = like(constant_mixing(self.momentum, self.pull, min(self.chunk, count)), keys)
+        for start in range(0, count, self.chunk):
+            at = slice(start, min(start + self.chunk, count))
+            key = keys[..., at, :]
+            rates = xp.full(tuple(key.shape[:-1]), self.rate, dtype=key.dtype, device=ar.device_of(key))
+            matrix, step, out = write_chunk(
+                matrix, step, key, values[..., at, :], rates, mixing.first(at.stop - start),
+                queries=None if queries is None else queries[..., at, :], read=read, given=self.loss == "given",
+            )  # fmt: skip
+            recalls += [] if out is None else [out]
+        arrays = {"W": matrix, "step": step} if self.momentum else {"W": matrix}
+        return arrays, xp.concat(recalls, axis=-2) if recalls else None
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return W x for each query."""
+        return queries @ transpose(state["W"])
+
+
+def gradient_descent(
+    rate: float = 1.0,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    *,
+    loss: Literal["squared", "given"] = "squared",
+    form: Literal["dual", "primal"] = "dual",
+) -> GradientDescent | TrainedLayer:
+    """Return a layer trained by gradient descent as attention over its inputs ("dual") or as a matrix ("primal")."""
+    if form not in ("dual", "primal"):
+        raise InputError(f"`form` of gradient-descent must be 'dual' or 'primal'; got {form!r}.")
+    settings: Any = {"rate": rate, "momentum": momentum, "weight_decay": weight_decay, "loss": loss}
+    return GradientDescent(**settings) if form == "dual" else TrainedLayer(**settings)
+
+
+register(
+    "gradient-descent",
+    gradient_descent,
+    summary=GradientDescent.summary,
+    options={
+        "rate": "step (> 0, default 1)",
+        "momentum": "share of the last step that goes on, in [0, 1) (default 0)",
+        "weight_decay": "pull of the weights towards 0 inside the gradient (>= 0, default 0)",
+        "loss": "squared (default), or given: the values are minus the gradients of any loss",
+        "form": "dual (default): attention over the training inputs; primal: the matrix",
+    },
+)
