@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+# torch, imported later by some tests, would otherwise run every small product on all cores, against other workers.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 NO_SKIPS = bool(os.environ.get("ASSOCMEM_NO_SKIPS"))
 
 

@@ -42,17 +42,18 @@ def device_of(x: Array) -> Any:
 
 
 def as_array(x: Any, name: str, *, like: Array | None = None) -> Array:
-    """Return `x` as an array, converting Python sequences (to `like`'s library) and foreign byte orders.
+    """Return `x` as an array: Python sequences and numbers in `like`'s library, foreign byte orders turned around.
 
-    Raises DTypeError for object, text, structured and complex input, naming the argument.
+    An array stays in the library it is of. Raises DTypeError for object, text, structured and complex input,
+    masked arrays and long doubles, naming the argument.
     """
     if type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative and x.itemsize <= 8:
         return x
     if isinstance(x, np.ndarray | np.generic) or not array_api_compat.is_array_api_obj(x):
-        x = _numpy_input(x, name)
-        if like is not None and not array_api_compat.is_numpy_array(like):
-            x = namespace(like).asarray(x, device=device_of(like))
-        return x
+        array = _numpy_input(x, name)
+        if isinstance(x, np.ndarray) or like is None or array_api_compat.is_numpy_array(like):
+            return array
+        return namespace(like).asarray(array, device=device_of(like))
     xp = namespace(x)
     if not xp.isdtype(x.dtype, ("bool", "integral", "real floating")):
         raise DTypeError(f"`{name}` must hold real numbers; got dtype {x.dtype}.")

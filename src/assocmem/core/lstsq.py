@@ -140,6 +140,8 @@ class LeastSquaresStore(Store):
     def _in_range(self, matrix: Array) -> Array:
         """Return the rows of a system; RecallOverflowError where their singular values may leave the dtype's range."""
         xp = ar.namespace(matrix)
+        if 0 in matrix.shape:
+            return matrix
         largest = float(ar.to_numpy(xp.max(xp.abs(matrix))))
         if largest * math.sqrt(matrix.shape[-2] * matrix.shape[-1]) < float(xp.finfo(matrix.dtype).max):
             return matrix

@@ -297,7 +297,7 @@ class Store(ABC):
     ) -> tuple[Array, Array, dict[str, Array]]:
         like = None if state.xp is np_compat else _any_array(state)
         keys = ar.as_array(keys, "keys", like=like)
-        values = ar.as_array(values, "values", like=like)
+        values = ar.as_array(values, "values", like=keys)
         if type(keys) is not np.ndarray or type(values) is not np.ndarray:
             ar.namespace(keys, values)
         keys = self._shaped(state, keys, "keys", state.d_k, call)
@@ -374,6 +374,8 @@ class Store(ABC):
                 "a memory that is mixed into the state cannot be hidden from one query. Leave `mask` out."
             )
         mask = ar.as_array(mask, "mask", like=queries)
+        if ar.namespace(mask) is not ar.namespace(queries):
+            raise DTypeError(f"`mask` of {self.name}.recall must be an array of the queries' library or a list.")
         if not ar.namespace(mask).isdtype(mask.dtype, "bool"):
             raise DTypeError(f"`mask` of {self.name}.recall must be boolean (True = visible); got dtype {mask.dtype}.")
         batch = np.broadcast_shapes(tuple(queries.shape[:-2]), state.batch)

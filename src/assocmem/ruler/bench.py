@@ -21,7 +21,6 @@ from assocmem.core.types import Extra, State
 
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 Findings: TypeAlias = Iterator[str]
-RoundTrip: TypeAlias = Callable[[Store, State], tuple[Store, State]]
 
 TOLERANCE = 1e-9
 """Largest gap, relative to the largest expected number, that float64 rounding explains."""
@@ -86,12 +85,11 @@ class Lot:
 class Bench:
     """A store under test in one array library, with a random stream of its own for every check."""
 
-    def __init__(self, store: Store, xp: Namespace, name: str, round_trip: RoundTrip | None = None) -> None:
+    def __init__(self, store: Store, xp: Namespace, name: str) -> None:
         self.store = store
         self.xp = xp
         self.traits = store.traits
         self.rng = stream(0, "contract", name)
-        self.round_trip = round_trip
         self.d_k, self.d_v = _sizes(store)
 
     # ------------------------------------------------------------------ drawing what the store accepts

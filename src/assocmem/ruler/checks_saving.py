@@ -1,21 +1,31 @@
-"""Contract: a state that was saved and loaded recalls and goes on writing as before."""
+"""Contract: a state that was saved to a file and loaded recalls and goes on writing as before."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from assocmem.core import archive
+from assocmem.core.errors import InputError
+from assocmem.core.store import Store
+from assocmem.core.types import State
 from assocmem.ruler.bench import Bench, Findings, promise
 
 
 @promise("save-load", "a saved and loaded state recalls the same and writes on the same, empty, half full and batched")
 def save_load(bench: Bench) -> Findings:
-    """Send states on the round trip that the caller of the contract provides (a file, by `Memory`)."""
-    if bench.round_trip is None:
-        return
+    """Send states through a file; a store that holds a Python function may refuse."""
     more = bench.lot(4)
     for n in (0, 7):
         lot = bench.lot(n)
         queries = bench.queries(more.keys, 5)
         state = bench.write(lot)
-        store, loaded = bench.round_trip(bench.store, state)
+        try:
+            store, loaded = _round_trip(bench, state)
+        except InputError:
+            return
         if store != bench.store:
             yield f"the store that was loaded must equal the one that was saved, {bench.store!r}; got {store!r}."
         if loaded.n != n or loaded.size != state.size:
@@ -28,5 +38,13 @@ def save_load(bench: Bench) -> Findings:
     lot = bench.lot(3, batch=(2,))
     queries = bench.queries(lot.keys, 4)
     state = bench.write(lot)
-    loaded = bench.round_trip(bench.store, state)[1]
+    loaded = _round_trip(bench, state)[1]
     yield from bench.same(bench.recall(loaded, queries), bench.recall(state, queries), "a batch after save and load")
+
+
+def _round_trip(bench: Bench, state: State) -> tuple[Store, State]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.safetensors"
+        archive.save(path, bench.store, state)
+        store, loaded, _ = archive.load(path, like=bench.give(np.zeros(1)))
+    return store, loaded

@@ -104,7 +104,9 @@ def rewrite(bench: Bench) -> Findings:
             yield f"{where} the shares must average, half of what each is alone; got {one[0]:.4g} of {first[0]:.4g}."
     elif declared == "replaces":
         yield from bench.same(one + second, second, f"{where} nothing of v1 may be left")
-        if np.any(two < 0.49 * second) or np.any(two > (1 + WITNESS) * second):  # half where a softmax is shared
+        if not bench.traits.keeps_pairs:
+            yield from bench.same(two, second, f"{where} the share of v2 must be what it is alone")
+        elif np.any(two < 0.49 * second) or np.any(two > (1 + WITNESS) * second):  # half where a softmax is shared
             yield f"{where} v2 must have half to all of its share alone; got {two[0]:.4g} of {second[0]:.4g}."
     elif declared == "keeps":
         yield from bench.same(one, first, f"{where} the share of v1 must be what it is alone")

@@ -34,7 +34,7 @@ from assocmem.ruler import (
     checks_shapes,
     checks_traits,
 )
-from assocmem.ruler.bench import Bench, Check, RoundTrip
+from assocmem.ruler.bench import Bench, Check
 
 __all__ = ["Check", "Finding", "Report", "check", "checks"]
 
@@ -106,7 +106,6 @@ def check(
     *,
     xp: Any = None,
     only: str | tuple[str, ...] | None = None,
-    round_trip: RoundTrip | None = None,
 ) -> Report:
     """Hold a store to the contract and say in words where it fails.
 
@@ -116,7 +115,6 @@ def check(
     xp: array library to try it in (numpy, torch, array_api_strict, or any of the array API standard);
         NumPy by default.
     only: name or names of the checks to run; all by default.
-    round_trip: function (store, state) -> (store, state) that saves and loads; with it saving is checked too.
 
     Everything is drawn from fixed streams, so a report repeats. Checks that do not apply (masks for a store that
     does not keep its pairs) pass. Raises InputError where `store` is no Store, UnknownNameError for an unknown
@@ -129,7 +127,7 @@ def check(
     library = ar.namespace((np if xp is None else xp).asarray([0.0]))
     passed, failures = [], []
     for one in _chosen(only):
-        found = tuple(_run(one, store, library, round_trip))
+        found = tuple(_run(one, store, library))
         failures += [Finding(one.name, message) for message in found]
         if not found:
             passed.append(one.name)
@@ -150,13 +148,13 @@ def _chosen(only: str | tuple[str, ...] | None) -> tuple[Check, ...]:
     return tuple(c for c in every if c.name in wanted)
 
 
-def _run(one: Check, store: Store, library: Any, round_trip: RoundTrip | None) -> Iterator[str]:
+def _run(one: Check, store: Store, library: Any) -> Iterator[str]:
     """Yield the findings of one check; an exception or a warning that the store lets out is a finding too."""
     count = 0
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         try:
-            for message in one.run(Bench(store, library, one.name, round_trip)):
+            for message in one.run(Bench(store, library, one.name)):
                 count += 1
                 if count <= MOST_FINDINGS:
                     yield message

@@ -1,0 +1,265 @@
+"""Arrays of every library and kind: the dtype rule, foreign arrays, gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assocmem.core import arrays as ar
+from assocmem.core.errors import DTypeError, InputError, NonFiniteError
+from assocmem.core.random import stream
+from assocmem.core.register import make_store, stores
+from assocmem.core.store import Store
+from assocmem.ruler.bench import Bench, Lot
+
+D_K, D_V = 4, 3
+
+
+def lot_for(store: Store, n: int, **sizes: Any) -> Lot:
+    """Draw pairs that the store accepts."""
+    import array_api_compat.numpy as xp
+
+    bench = Bench(store, xp, "arrays")
+    return bench.lot(n, d_k=D_K, d_v=D_V, **sizes)
+
+
+class TestAsArray:
+    def test_plain_arrays_pass_untouched(self) -> None:
+        for dtype in (np.float16, np.float32, np.float64):
+            x = np.ones((2, 3), dtype=dtype)
+            assert ar.as_array(x, "x") is x
+
+    @pytest.mark.parametrize("dtype", [">f4", ">f8", ">f2"])
+    def test_foreign_byte_order_is_turned_around(self, dtype: str) -> None:
+        x = np.arange(3).astype(dtype)
+        y = ar.as_array(x, "x")
+        assert y.dtype.isnative
+        assert y.tolist() == [0, 1, 2]
+
+    @pytest.mark.parametrize(
+        "x",
+        [
+            np.array([object()]), np.array(["a"]), np.array([1j]), np.zeros(2, dtype=[("a", "f8")]), None, "text",
+            {"a": 1}, np.array(["2020-01-01"], dtype="datetime64[D]"), object(),
+        ],
+        ids=["object", "text", "complex", "structured", "None", "str", "dict", "date", "instance"],
+    )  # fmt: skip
+    def test_what_is_no_number_is_refused_by_name(self, x: Any) -> None:
+        with pytest.raises(DTypeError, match="`keys` must hold real numbers"):
+            ar.as_array(x, "keys")
+
+    def test_ragged_rows_are_refused(self) -> None:
+        with pytest.raises(InputError, match="rows differ in length"):
+            ar.as_array([[1.0], [1.0, 2.0]], "keys")
+
+    def test_masked_arrays_are_refused(self) -> None:
+        hidden = np.ma.MaskedArray([1.0, 2.0], mask=[False, True])
+        with pytest.raises(DTypeError, match="masked array"):
+            ar.as_array(hidden, "keys")
+
+    def test_more_than_double_precision_is_refused(self) -> None:
+        if np.dtype(np.longdouble).itemsize == 8:
+            pytest.skip("long double is double here")
+        with pytest.raises(DTypeError, match="float64 or less"):
+            ar.as_array(np.zeros(2, dtype=np.longdouble), "keys")
+
+    def test_matrices_become_arrays(self) -> None:
+        matrix = np.zeros((2, 2)).view(np.matrix)
+        assert type(ar.as_array(matrix, "keys")) is np.ndarray
+
+    def test_lists_follow_the_library_of_another_array(self) -> None:
+        torch = pytest.importorskip("torch")
+        out = ar.as_array([[1.0, 2.0]], "keys", like=torch.zeros(1))
+        assert isinstance(out, torch.Tensor)
+
+
+class TestFinite:
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("size", [3, 3000])
+    def test_the_first_bad_row_is_named(self, bad: float, size: int) -> None:
+        x = np.zeros((size, 4))
+        x[2, 1] = bad
+        with pytest.raises(NonFiniteError, match="row 2 holds"):
+            ar.require_finite(x, "keys", ar.namespace(x))
+
+    def test_rows_of_batches_are_named_by_index(self) -> None:
+        x = np.zeros((2, 3, 4))
+        x[1, 2, 0] = np.nan
+        with pytest.raises(NonFiniteError, match=r"row \(1, 2\)"):
+            ar.require_finite(x, "keys", ar.namespace(x))
+
+    def test_large_numbers_are_finite(self) -> None:
+        x = np.full((3, 4), 1e300)
+        ar.require_finite(x, "keys", ar.namespace(x))
+
+    def test_whole_numbers_and_bools_are_finite_in_every_library(self) -> None:
+        for library in ("numpy", "torch", "array_api_strict"):
+            module = pytest.importorskip(library)
+            for dtype in (module.int8, module.bool):
+                x = module.asarray(np.ones((2, 2), dtype=bool))
+                x = ar.namespace(x).astype(x, dtype)
+                assert ar.all_finite(x, ar.namespace(x))
+
+
+def test_names_of_dtypes() -> None:
+    import array_api_compat.numpy as xp
+
+    names = ("float16", "float32", "float64", "int8", "bool")
+    assert tuple(ar.dtype_name(np.dtype(n)) for n in names) == names
+    assert ar.dtype_name(np.float32) == "float32"
+    assert ar.dtype_name(xp.float64) == "float64"
+    torch = pytest.importorskip("torch")
+    assert ar.dtype_name(torch.bfloat16) == "bfloat16"
+
+
+@pytest.mark.parametrize("key", stores())
+class TestTwoLibraries:
+    """A call is of one array library; lists and numbers follow the state's."""
+
+    def test_mixtures_are_refused(self, key: str) -> None:
+        torch = pytest.importorskip("torch")
+        store = make_store(key)
+        lot = lot_for(store, 5)
+        state = store.write(store.empty(D_K, D_V), lot.keys, lot.values, **lot.extras)
+        before = store.recall(state, lot.keys)
+        as_torch = torch.asarray(lot.values.copy())
+        for call in (
+            lambda: store.write(store.empty(D_K, D_V), lot.keys, as_torch, **lot.extras),
+            lambda: store.write(state, torch.asarray(lot.keys.copy()), as_torch, **lot.extras),
+            lambda: store.recall(state, torch.asarray(lot.keys.copy())),
+            lambda: store.scan(
+                store.empty(D_K, D_V), lot.keys, lot.values, torch.asarray(lot.keys.copy()), **lot.extras
+            ),
+        ):
+            with pytest.raises(DTypeError, match=r"must (be|come)"):
+                call()
+        np.testing.assert_array_equal(store.recall(state, lot.keys), before)
+
+    def test_lists_are_taken_over_by_a_torch_state(self, key: str) -> None:
+        torch = pytest.importorskip("torch")
+        store = make_store(key)
+        lot = lot_for(store, 5)
+        want = store.recall(store.write(store.empty(D_K, D_V), lot.keys, lot.values, **lot.extras), lot.keys)
+        like = torch.zeros(1, dtype=torch.float64)
+        extras = {name: x.tolist() for name, x in lot.extras.items()}
+        state = store.write(store.empty(D_K, D_V, like=like), lot.keys.tolist(), lot.values.tolist(), **extras)
+        out = store.recall(state, lot.keys.tolist())
+        assert isinstance(out, torch.Tensor)
+        np.testing.assert_allclose(out.numpy(), want, rtol=1e-9, atol=1e-9)
+
+    def test_a_mask_is_of_the_queries_library_or_a_list(self, key: str) -> None:
+        torch = pytest.importorskip("torch")
+        store = make_store(key)
+        if not store.traits.keeps_pairs:
+            return
+        lot = lot_for(store, 5)
+        mask = np.array([[True, False, True, True, False]])
+        extras = {name: torch.asarray(x) for name, x in lot.extras.items()}
+        state = store.write(store.empty(D_K, D_V), torch.asarray(lot.keys), torch.asarray(lot.values), **extras)
+        want = store.recall(state, torch.asarray(lot.keys), mask=torch.asarray(mask))
+        with pytest.raises(DTypeError, match="mask"):
+            store.recall(state, torch.asarray(lot.keys), mask=mask)
+        assert torch.equal(store.recall(state, torch.asarray(lot.keys), mask=mask.tolist()), want)
+
+
+@pytest.mark.parametrize("key", stores())
+class TestGradients:
+    """With torch, gradients flow through write and recall."""
+
+    def test_gradients_equal_finite_differences(self, key: str) -> None:
+        torch = pytest.importorskip("torch")
+        store = make_store(key)
+        if store.traits.keys in ("signs", "ids"):
+            return
+        lot = lot_for(store, 3)
+        queries = np.array(lot.keys[:2] * 0.8 + 0.1)
+        names = list(lot.extras)
+        arrays = [lot.keys, lot.values, queries, *lot.extras.values()]
+        inputs = tuple(torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in arrays)
+
+        def recall(keys: Any, values: Any, asked: Any, *extras: Any) -> Any:
+            if store.traits.keys == "unit":
+                keys = keys / torch.linalg.norm(keys, dim=-1, keepdim=True)
+            state = store.write(store.empty(D_K, D_V), keys, values, **dict(zip(names, extras, strict=True)))
+            return store.recall(state, asked)
+
+        assert torch.autograd.gradcheck(recall, inputs, eps=1e-6, atol=1e-4, rtol=1e-3, fast_mode=True)
+
+    def test_a_later_write_spoils_no_gradient(self, key: str) -> None:
+        torch = pytest.importorskip("torch")
+        store = make_store(key)
+        if store.traits.keys in ("signs", "ids"):
+            return
+        lot, more = lot_for(store, 3), lot_for(store, 2)
+        queries = torch.tensor(lot.keys[:2])
+
+        def gradient(later: bool) -> Any:
+            values = torch.tensor(lot.values, requires_grad=True)
+            extras = {name: torch.tensor(x) for name, x in lot.extras.items()}
+            state = store.write(store.empty(D_K, D_V), torch.tensor(lot.keys), values, **extras)
+            out = store.recall(state, queries)
+            if later:
+                extras = {name: torch.tensor(x) for name, x in more.extras.items()}
+                store.write(state, torch.tensor(more.keys), torch.tensor(more.values), **extras)
+            out.sum().backward()
+            return values.grad
+
+        want = gradient(later=False)
+        assert bool((want != 0).any())
+        assert torch.equal(gradient(later=True), want)
+
+
+@pytest.mark.parametrize("key", stores())
+def test_long_sums_of_half_precision_are_finite_or_refused(key: str) -> None:
+    """Thousands of equal float16 pairs: sums are kept in float32, and what float16 cannot hold is refused."""
+    store = make_store(key)
+    if store.traits.keys in ("signs", "ids"):
+        return
+    lot = lot_for(store, 1)
+    n = 3000 if not store.traits.extras else 300
+    keys = np.repeat(lot.keys, n, axis=0).astype(np.float16)
+    keys /= np.linalg.norm(keys.astype(np.float64), axis=-1, keepdims=True)
+    values = np.full((n, D_V), 100.0, dtype=np.float16)
+    extras = {e.name: lot.extras[e.name].repeat(n, axis=0) if e.per_pair else lot.extras[e.name]
+              for e in store.traits.extras if e.name in lot.extras}  # fmt: skip
+    state = store.write(store.empty(D_K, D_V), keys.astype(np.float16), values, **extras)
+    try:
+        out = store.recall(state, keys[:1].astype(np.float16))
+    except OverflowError:
+        out = store.recall(state, keys[:1].astype(np.float32))
+    assert np.isfinite(out).all()
+
+
+def test_int8_products_do_not_wrap() -> None:
+    signs = stream(0, "signs").choice(np.array([-1, 1], dtype=np.int8), (300, 300))
+    store = make_store("outer-product")
+    state = store.write(store.empty(300, 300), signs.T, signs.T)
+    assert np.diag(np.asarray(state["W"])).tolist() == [300.0] * 300
+
+
+def test_unit_keys_in_half_precision_are_unit() -> None:
+    from twins import Delta
+
+    store = Delta()
+    keys = stream(0, "half").standard_normal((200, 64))
+    keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
+    state = store.write(store.empty(64, 2), keys.astype(np.float16), np.ones((200, 2), dtype=np.float16))
+    assert state.n == 200
+
+
+def test_a_mean_of_512_equal_keys_in_bfloat16() -> None:
+    torch = pytest.importorskip("torch")
+    store = make_store("softmax")
+    keys = torch.ones((512, 4), dtype=torch.bfloat16)
+    state = store.write(store.empty(4, 1), keys, torch.ones((512, 1), dtype=torch.bfloat16))
+    assert store.recall(state, keys[:1]).item() == pytest.approx(1.0, abs=1e-2)
+
+
+def test_large_preactivations_in_half_precision() -> None:
+    store = make_store("cubed-relu")
+    state = store.write(store.empty(1, 1), np.array([[1.0]], dtype=np.float16), np.array([[0.5]], dtype=np.float16))
+    assert float(store.recall(state, np.array([[41.0]], dtype=np.float16))[0, 0]) == pytest.approx(34460.5, rel=1e-3)
+    with pytest.raises(OverflowError, match="float16"):
+        store.recall(state, np.array([[60.0]], dtype=np.float16))

@@ -1,0 +1,171 @@
+"""What the public record of neighbouring projects calls a fault, asked of every store that the register finds.
+
+Most of it is in the contract already (tests/test_contract.py); here is what needs more than one store or library,
+and what is said to the user.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import array_api_compat.numpy as np_compat
+import numpy as np
+import pytest
+
+from assocmem.core.errors import AssocmemError, InputError, NonFiniteError
+from assocmem.core.register import make_store, stores
+from assocmem.core.store import Store
+from assocmem.ruler.bench import Bench
+
+pytestmark = [
+    pytest.mark.usefixtures("nan_memory"),
+    pytest.mark.filterwarnings("ignore::assocmem.core.errors.UnstableWarning"),
+]
+
+
+def bench_of(key: str) -> Bench:
+    return Bench(make_store(key), np_compat, "bad input")
+
+
+@pytest.mark.parametrize("key", stores())
+class TestEveryStore:
+    def test_messages_name_argument_store_want_and_got(self, key: str) -> None:
+        bench = bench_of(key)
+        lot, store = bench.lot(5), bench.store
+        with pytest.raises(InputError) as error:
+            store.write(bench.empty(), lot.keys, lot.values[:, :-1], **lot.extras)
+        text = str(error.value)
+        assert "`values`" in text
+        assert f"{store.name}.write" in text
+        assert f"d_v={bench.d_v}" in text
+        assert f"(5, {bench.d_v - 1})" in text
+        assert text.endswith(".")
+        assert "\n" not in text
+
+    def test_a_single_pair_without_its_axis_gets_advice(self, key: str) -> None:
+        bench = bench_of(key)
+        lot = bench.lot(5)
+        with pytest.raises(InputError, match=r"For a single pair add an axis: keys\[None, :\]"):
+            bench.store.write(bench.empty(), lot.keys[0], lot.values[0])
+        with pytest.raises(InputError, match=r"For a single query add an axis: queries\[None, :\]"):
+            bench.store.recall(bench.write(lot), lot.keys[0])
+
+    def test_batched_pairs_for_a_single_state_get_advice(self, key: str) -> None:
+        bench = bench_of(key)
+        lot = bench.lot(5, batch=(2, 3))
+        with pytest.raises(InputError, match=r"empty\(\.\.\., batch=\(2, 3\)\)"):
+            bench.store.write(bench.empty(), lot.keys, lot.values)
+
+    def test_swapped_axes_of_a_square_batch_do_not_mix(self, key: str) -> None:
+        """B = n = d: the axes are what the signature says, batch first."""
+        bench = bench_of(key)
+        if bench.traits.keys == "unit":
+            return
+        size = bench.d_k
+        lot = bench.lot(size, batch=(size,), d_v=size)
+        out = bench.recall(bench.write(lot), lot.keys)
+        for i in range(size):
+            item = lot.item((i,))
+            want = bench.recall(bench.write(item), item.keys)
+            np.testing.assert_allclose(out[i], want, rtol=1e-8, atol=1e-8)
+
+    def test_an_error_in_the_last_row_writes_nothing(self, key: str) -> None:
+        bench = bench_of(key)
+        lot = bench.lot(9)
+        state = bench.write(lot)
+        before = {name: np.array(a) for name, a in state.arrays.items()}
+        bad = bench.lot(6)
+        bad.values[-1, -1] = np.nan
+        with pytest.raises(NonFiniteError, match="row 5"):
+            bench.write(bad, state)
+        assert state.n == 9
+        for name, array in state.arrays.items():
+            np.testing.assert_array_equal(array, before[name])
+
+    @pytest.mark.parametrize("m", [1, 19, 20, 1000])
+    def test_an_empty_store_has_one_outcome_for_all_counts(self, key: str, m: int) -> None:
+        bench = bench_of(key)
+        out = bench.recall(bench.empty(), bench.keys(m))
+        assert out.shape == (m, bench.d_v)
+        assert not out.any()
+
+    @pytest.mark.parametrize("m", [0, 1, 2, 3, 7, 30])
+    def test_any_number_of_queries_is_honoured(self, key: str, m: int) -> None:
+        bench = bench_of(key)
+        lot = bench.lot(5)
+        assert bench.recall(bench.write(lot), bench.queries(lot.keys, m)).shape == (m, bench.d_v)
+
+    def test_two_stores_of_one_kind_share_nothing(self, key: str) -> None:
+        bench = bench_of(key)
+        lot, other = bench.lot(5), bench.lot(5)
+        first, second = make_store(key), make_store(key)
+        state = first.write(bench.empty(), lot.keys, lot.values, **lot.extras)
+        before = first.recall(state, lot.keys)
+        second.write(second.empty(bench.d_k, bench.d_v), other.keys, other.values, **other.extras)
+        np.testing.assert_array_equal(first.recall(state, lot.keys), before)
+
+    def test_stores_and_states_travel_to_other_processes(self, key: str) -> None:
+        bench = bench_of(key)
+        store: Store = pickle.loads(pickle.dumps(bench.store))
+        assert store == bench.store
+        assert hash(store) == hash(bench.store)
+
+    def test_threads_writing_from_one_state_do_not_disturb_each_other(self, key: str) -> None:
+        bench = bench_of(key)
+        root = bench.write(bench.lot(17))
+        lots = [bench.lot(3) for _ in range(8)]
+        asked = bench.keys(4)
+        want = [bench.recall(bench.write(lot, root), asked) for lot in lots]
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda lot: bench.recall(bench.write(lot, root), asked), lots))
+        for got, right in zip(found, want, strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-9, atol=1e-9)
+
+    def test_what_is_refused_is_an_error_of_the_package_and_of_python(self, key: str) -> None:
+        bench = bench_of(key)
+        lot = bench.lot(5)
+        for bad in (lot.keys[:, :-1], lot.keys.astype(str), np.full(lot.keys.shape, None)):
+            with pytest.raises(AssocmemError) as error:
+                bench.store.write(bench.empty(), bad, lot.values, **lot.extras)
+            assert isinstance(error.value, ValueError | TypeError)
+
+    @pytest.mark.parametrize("sizes", [(-1, 3), (3, -1), (2.0, 3), ("3", 3), (None, 3), (True, 3)], ids=str)
+    def test_sizes_that_are_no_sizes(self, key: str, sizes: Any) -> None:
+        with pytest.raises(InputError, match="whole number >= 0"):
+            make_store(key).empty(*sizes)
+
+    def test_a_batch_of_no_items(self, key: str) -> None:
+        bench = bench_of(key)
+        lot = bench.lot(3, batch=(0,))
+        out = bench.recall(bench.write(lot), lot.keys)
+        assert out.shape == (0, 3, bench.d_v)
+
+    def test_no_warning_is_raised_on_plain_input(self, key: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            bench = bench_of(key)
+            lot = bench.lot(5)
+            assert np.isfinite(bench.answer(lot, lot.keys)).all()
+
+
+def test_state_size_is_counted_at_three_sizes() -> None:
+    for key in stores():
+        bench = bench_of(key)
+        for d_k, d_v, n in ((2, 2, 3), (6, 4, 10), (6, 4, 33)):
+            state = bench.write(bench.lot(n, d_k=d_k, d_v=d_v))
+            assert state.size == sum(int(np.size(a)) for a in state.arrays.values()), key
+
+
+def test_unit_keys_are_wanted_in_words_that_say_what_to_do() -> None:
+    from twins import Delta
+
+    store = Delta()
+    with pytest.raises(InputError, match=r"off by 1.*normalise=True in Memory, --normalise"):
+        store.write(store.empty(2, 1), np.array([[2.0, 0.0]]), np.ones((1, 1)))
+    with pytest.raises(InputError, match="rows of length 1"):
+        store.write(store.empty(2, 1), np.zeros((1, 2)), np.ones((1, 1)))
+    with pytest.raises(InputError, match="rows of length 1"):
+        store.write(store.empty(2, 1), np.full((1, 2), 1e30, dtype=np.float32), np.ones((1, 1)))
