@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from assocmem.core.activation import Activation
 from assocmem.core.errors import InputError
 from assocmem.core.types import Estimate, Prediction
 from assocmem.inputs import Law
-from assocmem.lab.keys import SAMPLER, key_ratios
-from assocmem.lab.plans import KeyPlan, SimilarityPlan, sigma_of
 from assocmem.lab.predicted import predicted_capacity
-from assocmem.lab.similarities import LONGEST, draw_squares
-from assocmem.lab.subject import Subject, subject
-from assocmem.lab.tilt import tilt_for, tilted_mean_squares
+from assocmem.lab.search import PRECISION, Search
+from assocmem.lab.subject import subject
 from assocmem.lab.workers import Progress, Workers
-from assocmem.ruler import Capacity, crossing_of_curve, summarise
+from assocmem.ruler import Capacity, crossing_of_curve
 from assocmem.ruler.estimate import Statistic
-
-PRECISION = 0.01
-LARGEST_BY_POLICY = 1 << 21
-LARGEST_BY_KEYS = 1 << 14
-STREAMS = 32
-MOST_PIECES = 1 << 14
-LONGEST_STREAM = 1 << 23
-PILOT_TRIALS = 20
-KEYS_A_POINT = 1 << 14
-FEW = 16
-STEPS = (-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True)
@@ -121,7 +103,7 @@ def capacity(
         raise InputError(f"`precision` must lie between 0 and 1; got {precision!r}.")
     linear = one.store.traits.linear_in_values != "no"
     chosen: Statistic = statistic or ("rms" if linear else "median")
-    search = _Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
+    search = Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
     counts, curve = search.by_keys() if sampler == "keys" or not by_form else search.by_similarities()
     found = crossing_of_curve([float(n) for n in counts], curve, threshold)
     if keys == "sphere":
@@ -131,139 +113,3 @@ def capacity(
     return MeasuredCapacity(
         one.key, one.label, d_k, cosine, threshold, chosen, prediction, found, tuple(zip(counts, curve, strict=True))
     )
-
-
-@dataclass(frozen=True)
-class _Search:
-    """Where a capacity is looked for: each way returns the measured M with their estimates."""
-
-    one: Subject
-    d_k: int
-    seed: int
-    threshold: float
-    cosine: float
-    statistic: Statistic
-    largest: int | None
-    d_v: int
-    keys: str | Law
-    precision: float
-    workers: Workers
-    progress: Progress | None
-
-    def by_similarities(self) -> tuple[list[int], list[Estimate]]:
-        """Measure by similarities around the place that a pilot of tilted draws shows, moving on where it is not."""
-        limit = self.largest or (LARGEST_BY_POLICY if self.one.changes_with_n else None)
-        counts, squares = self._pilot(limit)
-        rises = [i for i, square in enumerate(squares) if i and squares[i - 1] <= self.threshold**2 < square]
-        if not rises:
-            coarse = sorted({*[n for n in counts if n <= LONGEST][::2], min(counts[-1], LONGEST)})
-            return coarse, self._ratios(coarse)
-        centre = float(counts[rises[0]])
-        if squares[rises[0] - 1] > 0 and math.isfinite(squares[rises[0]]):
-            gap = math.log(squares[rises[0]] / squares[rises[0] - 1])
-            centre *= 2 ** -(math.log(squares[rises[0]] / self.threshold**2) / gap)
-        return self._homing(centre, limit, self._ratios)
-
-    def by_keys(self) -> tuple[list[int], list[Estimate]]:
-        """Measure by drawn keys: M = 2, 4, 8, ... until the ratio is surely beyond the threshold, then around it."""
-        limit = self.largest or LARGEST_BY_KEYS
-        counts, curve = [min(2, limit)], self._key_ratios([min(2, limit)], self._keys_a_point // 4)
-        while counts[-1] < limit and not _beyond(curve[-1], self.threshold):
-            counts.append(min(2 * counts[-1], limit))
-            curve += self._key_ratios(counts[-1:], self._keys_a_point // 4)
-        found = crossing_of_curve(counts, curve, self.threshold)
-        if found.value is None:
-            return counts, curve
-        return self._homing(found.value, limit, lambda ns: self._key_ratios(ns, self._keys_a_point))
-
-    @property
-    def _keys_a_point(self) -> int:
-        return max(1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
-
-    def _homing(
-        self, centre: float, limit: int | None, measure: Callable[[list[int]], list[Estimate]]
-    ) -> tuple[list[int], list[Estimate]]:
-        """Measure around `centre`; where the crossing lies outside, move there, at most four times."""
-        counts: list[int] = []
-        curve: list[Estimate] = []
-        for _ in range(5):
-            counts = _around(centre, limit)
-            curve = measure(counts)
-            found = crossing_of_curve([float(n) for n in counts], curve, self.threshold)
-            first, last = curve[0].value, curve[-1].value
-            if found.value is not None or first is None or last is None:
-                break
-            if last <= self.threshold and counts[-1] != limit:
-                centre = counts[-1] * min(64.0, max(1.5, (self.threshold / max(last, 1e-9)) ** 2))
-            elif first > self.threshold and counts[0] > 1:
-                centre = counts[0] * max(1 / 64, min(1 / 1.5, (self.threshold / first) ** 2))
-            else:
-                break
-        return counts, curve
-
-    def _pilot(self, limit: int | None) -> tuple[list[int], list[float]]:
-        """Return M = 1, 2, 4, ... with the pilot's mean squares of the ratio, to one M beyond the threshold."""
-        counts: list[int] = []
-        squares: list[float] = []
-        found: dict[Activation, float] = {}
-        n = 1
-        while True:
-            sigma = sigma_of(self.one, self.d_k, n)
-            if sigma not in found:
-                means = tilted_mean_squares(sigma, self.d_k, seed=self.seed, trials=PILOT_TRIALS, name="pilot")
-                found[sigma] = float(means.mean())
-            signal = float(np.asarray(sigma(np.array([self.cosine])))[0]) ** 2
-            counts.append(n)
-            squares.append(0.0 if n == 1 else (n - 1) * found[sigma] / signal if signal > 0 else math.inf)
-            if n == (limit or 1 << 1000) or (squares[-1] > self.threshold**2 and not self.one.changes_with_n):
-                return counts, squares
-            n = 2 * n if limit is None else min(2 * n, limit)
-
-    def _ratios(self, counts: list[int]) -> list[Estimate]:
-        """Measure the ratio at each M by similarities, with streams long enough for PRECISION."""
-        middle = sigma_of(self.one, self.d_k, counts[len(counts) // 2])
-        wanted = 8 * tilt_for(middle, self.d_k).tail / self.precision**2
-        length = int(min(LONGEST_STREAM, wanted / STREAMS))
-        plan = SimilarityPlan(
-            "capacity", (self.one,), self.d_k, tuple(counts), seed=self.seed, streams=STREAMS, pieces=MOST_PIECES,
-            length=length, cosines=(self.cosine,), statistics=(self.statistic,),
-        )  # fmt: skip
-        drawn = draw_squares(plan, workers=self.workers, progress=self.progress)
-        sigmas = [sigma_of(self.one, self.d_k, n) for n in counts]
-        return [
-            drawn.estimate(sigma, n, self.cosine, "weights", self.statistic)
-            for sigma, n in zip(sigmas, counts, strict=True)
-        ]
-
-    def _key_ratios(self, counts: list[int], keys_a_point: int) -> list[Estimate]:
-        """Measure the ratio at each M by drawn keys, about `keys_a_point` of them in all trials.
-
-        Weights of each value channel are read by one write for every target, so such stores get an eighth.
-        """
-        found = []
-        each = self.one.store.traits.linear_in_values == "per-channel"
-        targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
-        for n in counts:
-            trials = max(12, min(512, keys_a_point // n))
-            plan = KeyPlan(
-                "capacity", (self.one,), self.d_k, (n,), seed=self.seed, trials=trials, targets=targets,
-                cosines=(self.cosine,),
-                d_v=self.d_v, keys=self.keys,
-            )  # fmt: skip
-            ratios = key_ratios(plan, workers=self.workers, progress=self.progress)[n][:, 0, 0]
-            reading = "vectors" if self.one.store.traits.linear_in_values != "no" else "projection"
-            found.append(summarise(ratios, self.statistic, reading=reading, seed=self.seed, sampler=SAMPLER))
-        return found
-
-
-def _around(centre: float, limit: int | None) -> list[int]:
-    """Return whole M around a real one, apart by a factor 2^(1/4) where whole numbers allow."""
-    counts = {max(1, round(centre * 2**step)) for step in STEPS}
-    if centre < FEW:
-        counts |= {max(1, math.floor(centre)), math.ceil(centre) + 1}
-    return sorted(counts if limit is None else {min(n, limit) for n in counts})
-
-
-def _beyond(estimate: Estimate, threshold: float) -> bool:
-    low = estimate.value if estimate.low is None else estimate.low
-    return low is not None and low > threshold

@@ -71,9 +71,10 @@ def sums_over_pieces(
 
 def read_stream(task: StreamTask) -> list[FloatArray]:
     """Return for each column the sums of σ² between its cuts, (streams of this generator, cuts - 1)."""
-    law = SimilarityLaw(task.d, np.float32)
+    size = block_size(max(column.layout.length for column in task.columns))
+    law = SimilarityLaw(task.d, np.float32, size=size)
     rng = stream(task.seed, task.name, task.d, task.index)
-    columns = [(c, c.layout.blocks(BLOCK), np.zeros((law.streams, len(c.layout.cuts) - 1))) for c in task.columns]
+    columns = [(c, c.layout.blocks(size), np.zeros((law.streams, len(c.layout.cuts) - 1))) for c in task.columns]
     narrow, wide = Block(), Block()
     widened = any(column.dtype == "float64" for column in task.columns)
     for at in range(max(len(blocks) for _, blocks, _ in columns)):
@@ -91,3 +92,11 @@ def read_stream(task: StreamTask) -> list[FloatArray]:
         if not np.all(np.isfinite(sums)):
             raise NonFiniteError(f"σ(s) = {column.sigma.formula} gives NaN or infinity for some s in [-1, 1].")
     return [sums for _, _, sums in columns]
+
+
+def block_size(length: int) -> int:
+    """Return how many similarities of a stream are drawn at once: a power of two from 1024 to BLOCK that holds it.
+
+    The numbers of a stream depend on it, so a stream is the same in every plan whose longest M is of one size.
+    """
+    return min(BLOCK, 1 << max(10, (length - 1).bit_length()))
