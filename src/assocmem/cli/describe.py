@@ -142,6 +142,7 @@ def trait_words(traits: Traits) -> dict[str, str]:
         "adds": "the two values add",
         "averages": "the two values average",
         "replaces": "the second value replaces the first",
+        "mixes": "both values keep shares by no simple law",
         "decays": "the first value's share decays",
         "keeps": "the first value stays, the second is ignored",
     }

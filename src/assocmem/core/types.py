@@ -10,7 +10,7 @@ from typing import Any, Literal
 from assocmem.core.arrays import Array, DType, Namespace
 
 Statistic = Literal["rms", "median", "mean"]
-Rewrite = Literal["adds", "averages", "replaces", "decays", "keeps"]
+Rewrite = Literal["adds", "averages", "replaces", "decays", "keeps", "mixes"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class Traits:
     affine: recall is linear in the values only after the recall of zero values is subtracted.
     order_free: the same pairs in another order give the same recall.
     rewrite: what writing a key again does to its recall: the two values add, average, the second replaces the
-        first, the first one's share decays, or the store keeps the first and ignores the second.
+        first, the first one's share decays, or the store keeps the first and ignores the second; "mixes" where
+        both have shares by none of these laws (momentum lets the first one's grow for a while).
     bounded: the state stops growing however many pairs are written.
     keeps_pairs: the state holds the pairs themselves; such stores take masks and return recall weights.
     keys: which keys are accepted: any, rows of unit length, entries +-1, or whole-number token ids.

@@ -111,6 +111,13 @@ def rewrite(bench: Bench) -> Findings:
     elif declared == "keeps":
         yield from bench.same(one, first, f"{where} the share of v1 must be what it is alone")
         yield from bench.same(two + first, first, f"{where} v2 must have no share")
+    elif declared == "mixes":
+        adds = not bench.differ(one, first) and not bench.differ(two, second)
+        if adds or not bench.differ(one, two) or np.any(np.abs(np.stack([one, two])) <= WITNESS * np.abs(first)):
+            yield (
+                f"{where} both must have shares by none of the simpler laws; the shares are {one[0]:.4g} and "
+                f"{two[0]:.4g}, alone {first[0]:.4g} and {second[0]:.4g}."
+            )
     elif np.any(_share(bench, plain, 0, key, alone=False) <= WITNESS * first) or np.any(
         one * second >= (1 - WITNESS) * two * first
     ):

@@ -21,7 +21,7 @@ from assocmem.core.recurrent import Arrays, RecurrentStore
 from assocmem.core.register import register
 from assocmem.core.stability import warn_unstable
 from assocmem.core.store import Store
-from assocmem.core.types import Source, State, Traits
+from assocmem.core.types import Rewrite, Source, State, Traits
 
 _TOLERANCE = 1e-5
 _ADVICE = "Lower `rate` or `momentum`, or scale the keys to unit length."
@@ -76,10 +76,11 @@ class _Descent(Store):
 
     def _traits(self, *, keeps_pairs: bool) -> Traits:
         still = self.momentum == 0 and self.weight_decay == 0
-        if self.loss == "given":
-            rewrite: Any = "adds" if still else "decays"
-        else:
-            rewrite = "replaces" if still and self.rate == 1 else "decays"
+        rewrite: Rewrite = "mixes" if self.momentum else "decays"
+        if still and self.loss == "given":
+            rewrite = "adds"
+        elif still and self.rate == 1:
+            rewrite = "replaces"
         return Traits(
             linear_in_values="shared",
             order_free=still and self.loss == "given",

@@ -13,7 +13,7 @@ from assocmem.core.inner_training import is_number
 from assocmem.core.recurrent import Arrays, RecurrentStore, number_or_array
 from assocmem.core.register import register
 from assocmem.core.stability import warn_unstable
-from assocmem.core.types import Extra, Source, State, Traits
+from assocmem.core.types import Extra, Rewrite, Source, State, Traits
 
 _TOLERANCE = 1e-5
 _ADVICE = "Lower `base_rate` (None takes half the bound), `rate` or `momentum`, or scale the keys to unit length."
@@ -102,11 +102,13 @@ class Titans(RecurrentStore):
     @property
     def traits(self) -> Traits:
         """Bounded, order matters; linear in the values where the memory is a matrix."""
-        plain = self.momentum == 0 and self.forgetting == 0 and self.base_rate in (None, 0.5)
+        rewrite: Rewrite = "mixes" if self.momentum else "decays"
+        if self.momentum == 0 and self.forgetting == 0 and self.base_rate in (None, 0.5) and self.depth == 1:
+            rewrite = "replaces"
         return Traits(
             linear_in_values="shared" if self.depth == 1 else "no",
             order_free=False,
-            rewrite="replaces" if plain and self.depth == 1 else "decays",
+            rewrite=rewrite,
             bounded=True,
             extras=(
                 Extra("rate", "how much each pair's gradient counts, times base_rate", default=1.0, low=0.0),
