@@ -90,7 +90,8 @@ class Results:
 
     def _ndjson(self) -> bytes:
         lines = [as_json({"header": self._stamped()})]
-        lines += [as_json({name: row.get(name) for name in self.columns}) for row in self.rows]
+        columns = self.columns
+        lines += [as_json({name: row.get(name) for name in columns}) for row in self.rows]
         return ("\n".join(lines) + "\n").encode()
 
     def _csv(self) -> bytes:

@@ -40,7 +40,8 @@ LINES = (
     Line("SwiGLU, shared gate", "SwiGLU shared gate", "swiglu", "V^T (Swish(K x) * K x)"),
     Line("cubed ReLU", "cubed ReLU", "cubed-relu", "V^T ReLU(K x)^3"),
     *(
-        Line(f"exp, {n} terms, beta 8", f"exp {n} terms, beta 8", "exp-series", f"V^T exp_{n}(8 K x)", {"terms": n, "beta": 8.0})
+        Line(f"exp, {n} terms, beta 8", f"exp {n} terms, beta 8", "exp-series", f"V^T exp_{n}(8 K x)",
+             {"terms": n, "beta": 8.0})
         for n in (2, 3, 4)
     ),
     Line("softmax, beta 2", "softmax, beta 2", "softmax", "V^T softmax(2 K x)", policy=Constant(2.0)),
@@ -71,8 +72,9 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
             row |= {"theory": far.value, "theory_reason": far.reason}
         rows.append(
             row
-            | {"experiment": "capacities", "label": line.label, "formula": line.formula, "article_name": line.printed_as,
-               "article": number if isinstance(number, int | float) else None, "gaussian": approximate}
+            | {"experiment": "capacities", "formula": line.formula, "article_name": line.printed_as,
+               "article": number if isinstance(number, int | float) else None,
+               "gaussian": approximate}
         )  # fmt: skip
     return Outcome(
         rows,

@@ -22,9 +22,10 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     outer, optimal = (OUTER, make_store("outer-product")), (OPTIMAL, make_store("optimal-linear"))
     rows = similarity_curves([outer], D_K, counts, streams=settings.fewer(100, 20), progress=part(0), **shared)
     trials = settings.fewer(24, 8)
-    rows += key_curves([outer], D_K, counts, trials=trials, progress=part(1), **shared)
+    most = settings.fewer(512, 64)
+    rows += key_curves([outer], D_K, counts, trials=trials, most=most, progress=part(1), **shared)
     rows += key_curves(
-        [optimal], D_K, optimal_counts, trials=trials, statistics=("median",), progress=part(2), **shared
+        [optimal], D_K, optimal_counts, trials=trials, most=most, statistics=("median",), progress=part(2), **shared
     )
     points = {(OUTER, m): r for m, r in printed["outer"]} | {(OPTIMAL, m): r for m, r in printed["optimal"]}
     return Outcome(

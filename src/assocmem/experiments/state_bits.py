@@ -35,8 +35,8 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         scale = row["n_memories"] / sizes[row["label"], row["n_memories"]]
         bits = {name: _bits(row[name], scale) for name in ("value", "low", "high", "theory")}
         rows.append(
-            row | bits | {"low": bits["high"], "high": bits["low"], "ratio": row["value"], "quantity": "bits per number",
-                          "state_numbers": sizes[row["label"], row["n_memories"]]}
+            row | bits | {"low": bits["high"], "high": bits["low"], "ratio": row["value"],
+                          "quantity": "bits per number", "state_numbers": sizes[row["label"], row["n_memories"]]}
         )  # fmt: skip
     return Outcome(
         rows,

@@ -22,8 +22,9 @@ Row = dict[str, Any]
 def verdicts(results: Iterable[Results]) -> list[Row]:
     """Return one row for every printed number whose experiment is among `results`.
 
-    Columns: group, name, printed, value, low, high, exact, statistic, sampler, n_trials, seed, exact_in_interval (bool
-    or None; one in twenty is False by the meaning of 95 %), verdict ("agrees", "explained", "differs"), reason.
+    Columns: group, name, printed, value, low, high, exact, statistic, sampler, n_trials, seed, exact_in_interval (bool,
+    None where theory is none, zero or labelled approximate; one in twenty is False by the meaning of 95 %), verdict
+    ("agrees", "explained", "differs"), reason.
     """
     named = {r.name: r for r in results}
     rows: list[Row] = []
@@ -61,11 +62,11 @@ def half_digit(printed: float) -> float:
 
 
 def _row(group: str, name: str, printed: Any, found: Mapping[str, Any] | None, exact: float | None, reason: str,
-         verdict: str) -> Row:  # fmt: skip
+         verdict: str, *, approximate: bool = False) -> Row:  # fmt: skip
     found = found or {}
     picked = {key: found.get(key) for key in ("value", "low", "high", "statistic", "sampler", "n_trials", "seed")}
     covers = None
-    if exact is not None and picked["low"] is not None and picked["high"] is not None:
+    if exact and not approximate and picked["low"] is not None and picked["high"] is not None:
         covers = bool(picked["low"] <= exact <= picked["high"])
     return {"group": group, "name": name, "printed": printed, **picked, "exact": exact, "exact_in_interval": covers,
             "verdict": verdict, "reason": reason}  # fmt: skip
@@ -82,7 +83,9 @@ def _linear(results: Results) -> list[Row]:
             exact = mine["theory"]
             name = f"{'outer product' if key == 'outer' else 'optimal linear'}, ratio at M = {m}"
             verdict, reason = _linear_verdict(key, m, printed, mine, exact)
-            rows.append(_row("linear curves", name, printed, mine, exact, reason, verdict))
+            rows.append(
+                _row("linear curves", name, printed, mine, exact, reason, verdict, approximate=key == "optimal")
+            )
     return rows
 
 
@@ -125,7 +128,8 @@ def _capacities(results: Results) -> list[Row]:
             rows.append(_not_reached(name, item["printed"], mine))
             continue
         verdict, reason = _capacity_verdict(item["store"], float(item["printed"]), mine)
-        rows.append(_row("capacities", name, item["printed"], mine, mine["theory"], reason, verdict))
+        rows.append(_row("capacities", name, item["printed"], mine, mine["theory"], reason, verdict,
+                         approximate=item["store"] == "optimal linear"))  # fmt: skip
     beta_2 = found.get("softmax, beta 2")
     if beta_2 is not None:
         inside = beta_2["value"] is not None and 24 <= beta_2["value"] <= 72

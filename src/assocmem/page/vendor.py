@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assocmem.core.results import write_whole
-from assocmem.report.export import script_bundle
+from assocmem.report.export import make_bundle
 
 STATIC = Path(__file__).parent / "static"
 
@@ -13,7 +13,7 @@ STATIC = Path(__file__).parent / "static"
 def main() -> None:
     """Write the bundle of the installed vl-convert."""
     path = STATIC / "vendor" / "vega.js"
-    write_whole(path, script_bundle().encode())
+    write_whole(path, make_bundle().encode())
     print(f"wrote {path} ({path.stat().st_size:,} bytes)")
 
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assocmem.core.errors import InputError
 from assocmem.core.results import write_whole
-from assocmem.report.figures import Mode, chart
+from assocmem.report.figures import specification
 
 if TYPE_CHECKING:
     from assocmem.core.results import Results
 
 FORMATS = ("png", "svg", "pdf")
 PNG_SCALE = 2.0
-
-
-def specification(results: Results, *, mode: Mode = "report") -> dict[str, Any]:
-    """Return a result's chart as a Vega-Lite specification (a JSON-ready dict that holds its own data)."""
-    spec: dict[str, Any] = chart(results, mode=mode).to_dict()
-    return spec
 
 
 def draw(results: Results, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
@@ -49,7 +44,15 @@ def draw(results: Results, folder: Path, formats: Sequence[str] = FORMATS) -> li
 
 
 def script_bundle() -> str:
-    """Return one script that defines `vegaEmbed` on the window: Vega, Vega-Lite and vega-embed, with licences."""
+    """Return the script that defines `vegaEmbed` on the window: Vega, Vega-Lite and vega-embed, as shipped.
+
+    It is the page's own copy (`python -m assocmem.page.vendor` writes it): making it takes seconds and 130 MB.
+    """
+    return (resources.files("assocmem") / "page" / "static" / "vendor" / "vega.js").read_text(encoding="utf-8")
+
+
+def make_bundle() -> str:
+    """Return the same script, made anew by the installed vl-convert."""
     import vl_convert
 
     return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))

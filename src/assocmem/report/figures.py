@@ -7,7 +7,7 @@ A result names its chart in ``header["view"]``, a dict with the key "kind" ("cur
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from assocmem.core.errors import InputError, UnknownNameError
@@ -35,14 +35,36 @@ def chart(results: Results, *, mode: Mode = "report") -> Any:
     Parameters: `results`, whose header names a view; `mode`, see `Mode`.
     Raises UnknownNameError for a view this version cannot draw.
     """
+    drawn, rows = _drawn(results, mode)
+    return drawn.properties(datasets=rows) if rows else drawn
+
+
+def specification(results: Results, *, mode: Mode = "report") -> dict[str, Any]:
+    """Return the same chart as a Vega-Lite specification, a JSON-ready dict that holds its own rows.
+
+    The rows are put in last, and nothing is validated: Altair walks through whatever passes through it, many times.
+    The tests validate every chart.
+    """
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(False):
+        drawn, rows = _drawn(results, mode)
+        spec: dict[str, Any] = drawn.to_dict(validate=False)
+    spec["datasets"] = {**spec.get("datasets", {}), **rows}
+    return spec
+
+
+def _drawn(results: Results, mode: Mode) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
+    """Return a result's chart without rows, and the rows by the names that its layers use."""
     view = results.header.get("view") or {}
     kind = view.get("kind")
     if kind not in _KINDS:
-        raise UnknownNameError(
-            f"the result {results.name!r} asks for the chart {kind!r}; known are {', '.join(_KINDS)}."
-        )
-    drawn = _KINDS[kind](list(results.rows), view, mode)
-    return drawn.configure_axis(gridColor="#ececec", domainColor="#999", tickColor="#999", titleFontWeight="normal")
+        known = ", ".join(_KINDS)
+        raise UnknownNameError(f"the result {results.name!r} asks for the chart {kind!r}; known are {known}.")
+    canvas = Canvas(mode)
+    drawn = _KINDS[kind](list(results.rows), view, canvas)
+    drawn = drawn.configure_axis(gridColor="#ececec", domainColor="#999", tickColor="#999", titleFontWeight="normal")
+    return drawn, canvas.datasets
 
 
 def _series_scale(rows: Sequence[Row], order: Sequence[str] | None) -> alt.Scale:
@@ -53,11 +75,26 @@ def _series_scale(rows: Sequence[Row], order: Sequence[str] | None) -> alt.Scale
     return alt.Scale(domain=labels, range=colours)
 
 
-def _data(name: str, rows: Sequence[Row], mode: Mode) -> Any:
-    """Return a data source: the rows themselves, or in a live chart a name under which the page supplies rows."""
-    import altair as alt
+@dataclass
+class Canvas:
+    """How a chart is made, and the rows of its layers by name.
 
-    return alt.NamedData(name) if mode == "live" else alt.InlineData(values=[dict(r) for r in rows])
+    Layers refer to their rows by name, so that Altair does not copy every row with every layer; a live page swaps
+    the rows under a name.
+    """
+
+    mode: Mode
+    datasets: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def layer(self, name: str, rows: Sequence[Row]) -> Any:
+        """Return a chart over rows kept under a name of their own (live: under `name`, supplied by the page)."""
+        import altair as alt
+
+        if self.mode == "live":
+            return alt.Chart(alt.NamedData(name))
+        unique = f"{name}-{len(self.datasets)}"
+        self.datasets[unique] = [dict(r) for r in rows]
+        return alt.Chart(alt.NamedData(unique))
 
 
 def _positive(rows: Sequence[Row], field: str, log: bool) -> list[dict[str, Any]]:
@@ -76,50 +113,72 @@ class _Axes:
     title: str
     colour: Any
     shown: Any
-    mode: Mode
+    canvas: Canvas
+    ticks: Mapping[str, Any]
 
     def up(self, field: str) -> Any:
         """Return the vertical channel of `field`."""
         import altair as alt
 
-        return alt.Y(f"{field}:Q", title=self.title, scale=self.scale)
+        return alt.Y(f"{field}:Q", title=self.title, scale=self.scale, **self.ticks)
 
     def layer(self, name: str, rows: Sequence[Row]) -> Any:
-        """Return a chart over rows (or, live, over the dataset called `name`)."""
-        import altair as alt
-
-        return alt.Chart(_data(name, rows, self.mode))
+        """Return a chart over rows, see `Canvas.layer`."""
+        return self.canvas.layer(name, rows)
 
 
-def curves(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
+def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain, legend (live charts have none unless asked). A live chart has the
-    datasets theory, measured, spans and marker ({x column: M}).
+    x_domain, y_domain, legend (live charts have none unless asked), x_values, y_values (ticks). A live chart has the
+    datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on the marker) and
+    labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x axis ends.
     """
-    axes = _axes(rows, view, mode)
+    axes = _axes(rows, view, canvas)
     check_one_definition(rows)
     theory = curve_rows(rows, "theory", view)
     measured = curve_rows(rows, "value", view)
     printed = curve_rows(rows, "article", view)
     layers: list[Any] = []
-    if theory or mode == "live":
-        line = axes.layer("theory", theory).mark_line(strokeWidth=1.8)
+    if theory or canvas.mode == "live":
+        line = axes.layer("theory", theory).mark_line(strokeWidth=1.8, clip=canvas.mode == "live")
         layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
-    if measured or mode == "live":
+    if measured or canvas.mode == "live":
         layers += _measured_layers(measured, axes)
     if printed:
         layers.append(_printed_layer(printed, axes))
     if view.get("rule") is not None:
         layers += _rule(float(view["rule"]), str(view.get("rule_text", "")), axes)
-    if mode == "live":
-        marker = axes.layer("marker", []).mark_rule(color=TARGET_COLOUR, strokeWidth=1.5, opacity=0.7)
-        layers.append(marker.encode(x=axes.across))
+    if canvas.mode == "live":
+        layers += _live_layers(axes)
     import altair as alt
 
     layered = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
-    return layered.add_params(_legend_pick()) if mode == "report" else layered
+    if canvas.mode == "live":
+        return layered.add_params(alt.param(name="room", value=view["x_domain"][1]))
+    return layered.add_params(_legend_pick()) if canvas.mode == "report" else layered
+
+
+def _live_layers(axes: _Axes) -> list[Any]:
+    """Return what only the page draws: the marker with its ring, words at the lines' ends, and values on hover."""
+    import altair as alt
+
+    marker = axes.layer("marker", []).mark_rule(color=TARGET_COLOUR, strokeWidth=1.5, opacity=0.7)
+    ring = axes.layer("here", []).mark_point(color=TARGET_COLOUR, size=110, strokeWidth=2.5, filled=False, clip=True)
+    swatch = axes.layer("labels", []).mark_point(shape="square", size=50, filled=True, clip=True)
+    words = axes.layer("labels", []).mark_text(align="left", dx=8, fontSize=12, clip=True)
+    hover = axes.layer("theory", []).mark_point(size=120, filled=True, opacity=0, clip=True)
+    series, across = alt.Tooltip("label:N", title="series"), alt.Tooltip(f"{axes.x}:Q", format=",", title="M")
+    expected = alt.Tooltip("theory:Q", format=".4g", title="expected")
+    drawn = alt.Tooltip("value:Q", format=".4g", title="the bars' own draw")
+    return [
+        marker.encode(x=axes.across),
+        swatch.encode(x=axes.across, y=axes.up("at"), color=axes.colour),
+        words.encode(x=axes.across, y=axes.up("at"), text="label:N"),
+        hover.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, tooltip=[series, across, expected]),
+        ring.encode(x=axes.across, y=axes.up("value"), tooltip=[series, across, drawn]),
+    ]
 
 
 def curve_rows(rows: Sequence[Row], field: str, view: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -139,42 +198,71 @@ def curve_rows(rows: Sequence[Row], field: str, view: Mapping[str, Any]) -> list
     return kept
 
 
+def _shown(canvas: Canvas) -> Any:
+    import altair as alt
+
+    if canvas.mode != "report":
+        return alt.value(1.0)
+    return alt.condition(_legend_pick(), alt.value(1.0), alt.value(0.08))
+
+
 def _legend_pick() -> Any:
     import altair as alt
 
     return alt.selection_point(fields=["label"], bind="legend", name="pick")
 
 
-def _axes(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode) -> _Axes:
+def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes:
     import altair as alt
 
+    live = canvas.mode == "live"
+
     def scale(log: bool, domain: Any, **more: Any) -> Any:
-        limits: dict[str, Any] = {"domain": list(domain), "clamp": True} if domain else {}
+        limits: dict[str, Any] = {"domain": list(domain), "clamp": not live} if domain else {}
         return alt.Scale(type="log" if log else "linear", **limits, **more)
 
     x, log_y = view["x"], bool(view.get("y_log", True))
     across = scale(bool(view.get("x_log", True)), view.get("x_domain"), nice=False)
-    legend = alt.Legend(title=None, symbolType="circle") if view.get("legend", mode != "live") else None
+    if live:
+        across = alt.Scale(type="log", nice=False, domainMin=view["x_domain"][0], domainMax=alt.ExprRef("room"))
+    legend = alt.Legend(title=None, symbolType="circle") if view.get("legend", canvas.mode != "live") else None
     return _Axes(
         x=x,
         log_y=log_y,
-        across=alt.X(f"{x}:Q", title=view.get("x_title", x), scale=across),
+        across=alt.X(f"{x}:Q", title=view.get("x_title", x), scale=across, **_ticks(view.get("x_values"), "~s")),
         scale=scale(log_y, view.get("y_domain")),
+        ticks=_ticks(view.get("y_values"), None),
         title=view.get("y_title", "interference / signal"),
         colour=alt.Color("label:N", scale=_series_scale(rows, view.get("order")), legend=legend),
-        shown=alt.condition(_legend_pick(), alt.value(1.0), alt.value(0.08)) if mode == "report" else alt.value(1.0),
-        mode=mode,
+        shown=_shown(canvas),
+        canvas=canvas,
     )
+
+
+_POWERS = ("¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹")
+
+
+def _ticks(values: Sequence[float] | None, shown: str | None) -> dict[str, Any]:
+    """Return an axis with ticks at `values`; without a format, numbers below 0.001 are written as powers of ten."""
+    import altair as alt
+
+    if values is None:
+        return {}
+    if shown is not None:
+        return {"axis": alt.Axis(values=list(values), format=shown)}
+    power = f"{list(_POWERS)}[round(-log(datum.value) / LN10) - 1]"
+    text = f"datum.value < 0.001 ? '10⁻' + {power} : format(datum.value, ',.12~r')"
+    return {"axis": alt.Axis(values=list(values), labelExpr=text)}
 
 
 def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
     import altair as alt
 
-    samplers = [s for s in SAMPLERS if axes.mode == "live" or any(r.get("sampler") == s for r in rows)]
+    samplers = [s for s in SAMPLERS if axes.canvas.mode == "live" or any(r.get("sampler") == s for r in rows)]
     shape = alt.Shape(
         "sampler:N",
         scale=alt.Scale(domain=samplers, range=[SAMPLERS[s] for s in samplers]),
-        legend=alt.Legend(title="measured from") if len(samplers) > 1 and axes.mode != "live" else None,
+        legend=alt.Legend(title="measured from") if len(samplers) > 1 and axes.canvas.mode != "live" else None,
     )
     tooltip = [
         alt.Tooltip("label:N", title="series"),
@@ -186,15 +274,15 @@ def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
         alt.Tooltip("theory:Q", format=".4g", title="theory"),
         alt.Tooltip("sampler:N", title="sampler"),
     ]
-    points = axes.layer("measured", rows).mark_point(size=38, filled=True)
+    points = axes.layer("measured", rows).mark_point(size=38, filled=True, clip=axes.canvas.mode == "live")
     points = points.encode(
         x=axes.across, y=axes.up("value"), color=axes.colour, shape=shape, opacity=axes.shown, tooltip=tooltip
     )
     spans = [r for r in rows if r.get("low") is not None and r.get("high") is not None]
     spans = [r for r in spans if not axes.log_y or r["low"] > 0]
-    if not spans and axes.mode != "live":
+    if not spans and axes.canvas.mode != "live":
         return [points]
-    bars = axes.layer("spans", spans).mark_rule(strokeWidth=1.4)
+    bars = axes.layer("spans", spans).mark_rule(strokeWidth=1.4, clip=axes.canvas.mode == "live")
     bars = bars.encode(x=axes.across, y=axes.up("low"), y2="high:Q", color=axes.colour, opacity=axes.shown)
     return [bars, points]
 
@@ -214,8 +302,10 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
     line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=axes.up("level"))
     if not text:
         return [line]
-    words = alt.Chart(data).mark_text(align="right", dx=-6, dy=9, color="#777", fontSize=11)
-    return [line, words.encode(y=axes.up("level"), x=alt.value("width"), text="text:N")]
+    live = axes.canvas.mode == "live"
+    place: dict[str, Any] = {"align": "left", "dx": 6, "dy": -8} if live else {"align": "right", "dx": -6, "dy": 9}
+    words = alt.Chart(data).mark_text(color="#777", fontSize=11, **place)
+    return [line, words.encode(y=axes.up("level"), x=alt.value(0 if live else "width"), text="text:N")]
 
 
 def check_one_definition(rows: Sequence[Row]) -> None:
@@ -225,37 +315,43 @@ def check_one_definition(rows: Sequence[Row]) -> None:
         raise InputError(f"one axis holds one quantity; these rows mix definitions: {'; '.join(found)}.")
 
 
-def bars(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
+def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     """Draw one bar a memory: its weight in one recall divided by the target's, the target in red.
 
-    Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns. A live chart has one
-    panel and the datasets bars (all but the target) and target.
+    Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns; of a live chart also
+    x_title (without one there is no x axis), y_title, y_at_least (an interval that the axis covers). A live chart has one panel and the datasets bars
+    (all but the target) and target.
     """
     import altair as alt
 
-    if mode == "live":
-        return _bar_panel(rows, mode).properties(width="container", height=240)
+    if canvas.mode == "live":
+        return _bar_panel(rows, canvas, view).properties(width="container", height=240)
     panels = []
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
         mine = [r for r in rows if r["panel"] == panel]
         ratio = next((r.get("ratio") for r in mine if r.get("ratio") is not None), None)
         title = panel if ratio is None else f"{panel}   ratio {ratio:.3g}: recall {'fails' if ratio > 1 else 'works'}"
         heading = alt.TitleParams(title, fontSize=12, anchor="start")
-        panels.append(_bar_panel(mine, mode).properties(width=290, height=110, title=heading))
+        panels.append(_bar_panel(mine, canvas, {}).properties(width=290, height=110, title=heading))
     columns = int(view.get("columns", 2))
     lines = [alt.hconcat(*panels[i : i + columns]) for i in range(0, len(panels), columns)]
     return alt.vconcat(*lines)
 
 
-def _bar_panel(rows: Sequence[Row], mode: Mode) -> Any:
+def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any]) -> Any:
     """Return bars and, as a layer of its own so that it never vanishes, a mark of fixed width for the target."""
     import altair as alt
 
-    x = alt.X("index:Q", title=None, axis=None, scale=alt.Scale(nice=False, zero=False))
-    y = alt.Y("weight:Q", title=None, scale=alt.Scale(domain=[-1, 1.05], clamp=True))
+    words = view.get("x_title")
+    axis = {"axis": None} if words is None else {"axis": alt.Axis(grid=False, tickCount=6)}
+    x = alt.X("index:Q", title=words, scale=alt.Scale(nice=False, zero=False), **axis)
+    limits = alt.Scale(domain=[-1, 1.05], clamp=True)
+    if "y_at_least" in view:
+        limits = alt.Scale(domain=alt.DomainUnionWith(unionWith=list(view["y_at_least"])), nice=False)
+    y = alt.Y("weight:Q", title=view.get("y_title"), scale=limits)
     tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
-    others = alt.Chart(_data("bars", [r for r in rows if not r.get("target")], mode))
-    target = alt.Chart(_data("target", [r for r in rows if r.get("target")], mode))
+    others = canvas.layer("bars", [r for r in rows if not r.get("target")])
+    target = canvas.layer("target", [r for r in rows if r.get("target")])
     return alt.layer(
         others.mark_bar(color=MEMORY_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
         target.mark_bar(color=TARGET_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
@@ -263,7 +359,7 @@ def _bar_panel(rows: Sequence[Row], mode: Mode) -> Any:
     )
 
 
-def glyphs(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
+def glyphs(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     """Draw recalled pictures in a grid: one line a store, one column a number of memories.
 
     Rows hold store label, n_memories, column, row, ink (0 = paper, 1 = ink, clipped to [0, 1]).
@@ -273,7 +369,7 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") 
     labels = view.get("order") or list(dict.fromkeys(str(r["label"]) for r in rows))
     counts = list(dict.fromkeys(r["n_memories"] for r in rows))
     return (
-        alt.Chart(alt.InlineData(values=[dict(r) for r in rows]))
+        canvas.layer("ink", rows)
         .mark_rect(stroke=None)
         .encode(
             x=alt.X("column:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0)),
@@ -290,7 +386,7 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") 
     )
 
 
-def capacities(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "report") -> Any:
+def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     """Draw capacity a store: measured with interval, exact, and as printed in the article, on one log axis."""
     import altair as alt
 
@@ -307,7 +403,7 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "repor
     ]
     names = [name for _, name in kinds]
     points = (
-        alt.Chart(alt.InlineData(values=data))
+        canvas.layer("capacities", data)
         .mark_point(size=110, strokeWidth=1.6)
         .encode(
             x=alt.X("capacity:Q", scale=x_scale, title=title),
@@ -327,14 +423,14 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], mode: Mode = "repor
     )
     spans = [dict(r) for r in rows if r.get("low") is not None and r.get("high") is not None]
     span = (
-        alt.Chart(alt.InlineData(values=spans))
+        canvas.layer("spans", spans)
         .mark_rule(color="#0072B2", strokeWidth=2)
         .encode(x=alt.X("low:Q", scale=x_scale, title=title), x2="high:Q", y=y)
     )
     return alt.layer(span, points).properties(width=WIDTH, height=26 * len(order))
 
 
-_KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Mode], Any]] = {
+_KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Any]] = {
     "curves": curves,
     "bars": bars,
     "glyphs": glyphs,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assocmem.core.results import write_whole
-from assocmem.report.export import script_bundle, specification
+from assocmem.report.export import script_bundle
+from assocmem.report.figures import specification
 
 if TYPE_CHECKING:
     from assocmem.core.results import Results
