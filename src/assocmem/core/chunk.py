@@ -10,8 +10,8 @@ Inside a chunk of C pairs, with D_ij = a_(j+1) ... a_i for j <= i (0 above the d
     U = V for the outer rule,  (I + strict_lower(diag(b) (D o K K^T))) U = diag(b) (V - diag(g) K S)  for delta,
     recalls after each write  O = diag(g) Q S + (D o Q K^T) U,     S <- g_C S + (diag(D_C) K)^T U.
 
-The decays are multiplied up, never divided or subtracted as logarithms, so that a decay of exactly 1 changes no
-bit and one of 0, or of e^-200, loses nothing. Work memory does not grow with the number of pairs.
+Decays are multiplied up, never added or subtracted as logarithms, so that a decay of exactly 1 changes no bit and
+one of 0, or of e^-200, loses nothing. Work memory does not grow with the number of pairs.
 
 Sources: Dao and Gu 2024 (the 1-semiseparable matrix D); Yang et al. 2024 (UT transform); Yang, Kautz and
 Hatamizadeh 2024 (the same with decay).
@@ -29,11 +29,11 @@ from assocmem.core.arrays import Array, Namespace, transpose
 CHUNK = 64
 """Pairs per chunk by default."""
 
-_TOGETHER = 64
+_TOGETHER = 32
 """Chunks of all batch items that are prepared at once: enough to amortise a call, few enough for the cache."""
 
 _MILD = 2.0**-40
-"""Chunks whose decays multiply up to more than this are scaled by g_i and 1/g_j; D itself serves the others."""
+"""A chunk is mild where its decays multiply up to more than this."""
 
 _BASE = 4
 """Width of the diagonal blocks that `inverse_unit_lower` starts from."""
@@ -108,81 +108,68 @@ def _padded(low: Array, extra: int, xp: Namespace) -> Array:
     return xp.concat([wide, xp.zeros((*batch, extra, size + extra), **like)], axis=-2)
 
 
-def _segments(n: int, chunk: int, batch: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
-    """Yield (first pair, number of chunks, pairs per chunk): full chunks in groups, then the rest as one."""
-    together = max(1, _TOGETHER // max(1, math.prod(batch)))
-    full = n // chunk
-    for first in range(0, full, together):
-        yield first * chunk, min(together, full - first), chunk
-    if n % chunk:
-        yield full * chunk, 1, n % chunk
-
-
-def _cut(rows: Array, start: int, count: int, size: int, xp: Namespace) -> Array:
-    """Return `count` chunks of `size` rows: (*batch, n, width) -> (*batch, count, size, width)."""
-    part = rows[..., start : start + count * size, :]
-    return xp.reshape(part, (*rows.shape[:-2], count, size, int(rows.shape[-1])))
-
-
-def _cut_flat(numbers: Array, start: int, count: int, size: int, xp: Namespace) -> Array:
-    """Return `count` chunks of `size` numbers: (*batch, n) -> (*batch, count, size)."""
-    return xp.reshape(numbers[..., start : start + count * size], (*numbers.shape[:-1], count, size))
-
-
 class _Prepared(NamedTuple):
     """What does not depend on the state, for some chunks (*batch, count, ...).
 
-    keys_t: (d_k, C), with probes (C, d_k): strict_lower(probes keys_t) = strict_lower(D o K K^T), probes = diag(g) K.
-    writers: (diag(D_C) K)^T (d_k, C). kept: g_C (1, 1), None where nothing decays.
-    scores: D o Q K^T (C, C), readers: diag(g) Q (C, d_k); both None without queries.
-    between: D where it multiplies K K^T entry by entry, else None.
+    probes: diag(g) K (C, d_k). gram: a matrix (C, C) whose strictly lower part is that of D o K K^T, None unless
+    asked for. readers: diag(g) Q (C, d_k), scores: D o Q K^T (C, C), both None without queries.
+    S <- after (before S + writers U), with `before` or `after` = g_C (1, 1) and the other None.
     """
 
     probes: Array
-    keys_t: Array
-    writers: Array
-    kept: Array | None
-    scores: Array
+    gram: Array
     readers: Array
-    between: Array | None
+    scores: Array
+    writers: Array
+    before: Array
+    after: Array
 
-    def gram(self, keys: Array) -> Array:
-        """Return a matrix whose strictly lower part is that of D o K K^T."""
-        return self.probes @ self.keys_t if self.between is None else (keys @ self.keys_t) * self.between
+    def advance(self, state: Array, written: Array, c: int) -> Array:
+        """Return the state after chunk c, which wrote `written` = writers U."""
+        if self.before is not None:
+            return state * self.before[..., c, :, :] + written
+        total = state + written
+        return total if self.after is None else total * self.after[..., c, :, :]
 
 
-def _prepared(keys: Array, queries: Array | None, decay: Array | None, read: str, xp: Namespace) -> _Prepared:
-    size = int(keys.shape[-2])
+def _prepared(keys: Array, queries: Array | None, decay: Array | None, read: str, gram: bool) -> _Prepared:
+    """Return what chunks of keys and queries (*batch, count, C, d_k), decay (*batch, count, C) need.
+
+    Where no chunk decays by more than _MILD, D_ij = g_i / g_j: rows scaled by g_i and 1/g_j give the products,
+    and what lies above the diagonal stays finite. Otherwise D is formed.
+    """
+    xp = ar.namespace(keys)
     keys_t = ar.contiguous(transpose(keys))
-    entering = None if decay is None else xp.cumulative_prod(decay, axis=-1)[..., None]
-    mild = entering is None or bool(xp.all(entering[..., -1:, :] > _MILD))
-    between = None if mild else decay_products(decay)
-    kept = None if entering is None else entering[..., -1:, :]
-    probes, writers = keys, keys_t
-    if entering is not None:
-        probes = keys * entering
-        if mild:
-            keys_t = keys_t / transpose(entering)
-            writers = keys_t * kept
-        else:
-            writers = keys_t * between[..., -1:, :]
+    if decay is None:
+        scores = None if queries is None else _masked(queries @ keys_t, read)
+        return _Prepared(keys, keys @ keys_t if gram else None, queries, scores, keys_t, None, None)
+    entering = xp.cumulative_prod(decay, axis=-1)[..., None]
+    whole = entering[..., -1:, :]
+    probes = keys * entering if gram else None
+    readers = None
+    if queries is not None:
+        first = xp.ones_like(whole)
+        readers = queries * (entering if read == "after" else xp.concat([first, entering[..., :-1, :]], axis=-2))
+    if bool(xp.all(whole > _MILD)):
+        keys_t = keys_t / transpose(entering)
+        scores = None if queries is None else _masked(readers @ keys_t, read)
+        return _Prepared(probes, probes @ keys_t if gram else None, readers, scores, keys_t, None, whole)
+    between = decay_products(decay)
+    products = (keys @ keys_t) * between if gram else None
+    writers = keys_t * between[..., -1:, :]
     if queries is None:
-        return _Prepared(probes, keys_t, writers, kept, None, None, between)
-    if entering is not None:
-        reaching = entering
-        if read == "before":
-            reaching = xp.concat([xp.ones_like(kept), entering[..., :-1, :]], axis=-2)
-        readers = queries * reaching
-    else:
-        readers = queries
-    if mild:
-        shape = {"dtype": keys.dtype, "device": ar.device_of(keys)}
-        seen = xp.tril(xp.ones((size, size), **shape), k=0 if read == "after" else -1)
-        return _Prepared(probes, keys_t, writers, kept, (readers @ keys_t) * seen, readers, None)
-    seen = between
+        return _Prepared(probes, products, None, None, writers, whole, None)
     if read == "before":
-        seen = xp.concat([xp.zeros_like(between[..., :1, :]), between[..., :-1, :]], axis=-2)
-    return _Prepared(probes, keys_t, writers, kept, (queries @ keys_t) * seen, readers, between)
+        between = xp.concat([xp.zeros_like(between[..., :1, :]), between[..., :-1, :]], axis=-2)
+    return _Prepared(probes, products, readers, (queries @ keys_t) * between, writers, whole, None)
+
+
+def _masked(products: Array, read: str) -> Array:
+    """Return products (..., C, C), which are overwritten, with zeros for the pairs that a query does not see."""
+    xp, size = ar.namespace(products), int(products.shape[-1])
+    ones = xp.ones((size, size), dtype=products.dtype, device=ar.device_of(products))
+    products *= xp.tril(ones, k=0 if read == "after" else -1)
+    return products
 
 
 def outer_chunks(
@@ -198,11 +185,10 @@ def outer_chunks(
     """Write pairs by the outer rule; with queries (..., n, d_k) recall one after or before every write.
 
     state: S (..., d_k, d_v). keys (..., n, d_k), values (..., n, d_v), decay (..., n) in [0, 1] or None for 1.
-    Returns the new S and the recalls (..., n, d_v) or None. Cost per pair: (C/2 + d_v) d_k + C d_v / 2, work
-    memory independent of n.
+    Returns the new S and the recalls (..., n, d_v) or None. Cost per pair: 2 d_k d_v + C (d_k + d_v) multiply-adds,
+    work memory independent of n.
     """
     xp = ar.namespace(keys)
-    batch, n = tuple(keys.shape[:-2]), int(keys.shape[-2])
     if queries is None:
         if decay is None:
             return state + transpose(keys) @ values, None
@@ -210,15 +196,15 @@ def outer_chunks(
         whole = (later[..., :1] * decay[..., :1])[..., None]
         return state * whole + transpose(keys * later[..., None]) @ values, None
     recalls = []
-    for start, count, size in _segments(n, chunk, batch):
-        keys_in, values_in, asked = (_cut(x, start, count, size, xp) for x in (keys, values, queries))
-        slowed = None if decay is None else _cut_flat(decay, start, count, size, xp)
-        ready = _prepared(keys_in, asked, slowed, read, xp)
-        written, inside = ready.writers @ values_in, ready.scores @ values_in
+    for start, count, size in _segments(keys, chunk):
+        keys_in, values_in, asked = (_cut(x, start, count, size) for x in (keys, values, queries))
+        slowed = None if decay is None else _cut_flat(decay, start, count, size)
+        ready = _prepared(keys_in, asked, slowed, read, gram=False)
+        written, states = ready.writers @ values_in, []
         for c in range(count):
-            recalls.append(inside[..., c, :, :] + ready.readers[..., c, :, :] @ state)
-            held = state if ready.kept is None else state * ready.kept[..., c, :, :]
-            state = held + written[..., c, :, :]
+            states.append(state)
+            state = ready.advance(state, written[..., c, :, :], c)
+        recalls.append(_recalled(ready, xp.stack(states, axis=-3), values_in))
     return state, xp.concat(recalls, axis=-2)
 
 
@@ -236,22 +222,55 @@ def delta_chunks(
     """Write pairs by the delta rule; with queries (..., n, d_k) recall one after or before every write.
 
     Arguments as for `outer_chunks`, and strength (..., n). Returns the new S and the recalls or None.
-    Cost per pair: about (2 C + 3 d_v) d_k + 2 C d_v / 2, work memory independent of n.
+    Cost per pair: 3 d_k d_v + C (2 d_k + 2 d_v + C / 3) multiply-adds, work memory independent of n.
     """
     xp = ar.namespace(keys)
-    batch, n = tuple(keys.shape[:-2]), int(keys.shape[-2])
     recalls = []
-    for start, count, size in _segments(n, chunk, batch):
-        keys_in, values_in = (_cut(x, start, count, size, xp) for x in (keys, values))
-        asked = None if queries is None else _cut(queries, start, count, size, xp)
-        slowed = None if decay is None else _cut_flat(decay, start, count, size, xp)
-        steps = _cut_flat(strength, start, count, size, xp)[..., None]
-        ready = _prepared(keys_in, asked, slowed, read, xp)
-        solve = inverse_unit_lower(ready.gram(keys_in) * steps) * transpose(steps)
+    for start, count, size in _segments(keys, chunk):
+        keys_in, values_in = (_cut(x, start, count, size) for x in (keys, values))
+        asked = None if queries is None else _cut(queries, start, count, size)
+        slowed = None if decay is None else _cut_flat(decay, start, count, size)
+        steps = _cut_flat(strength, start, count, size)[..., None]
+        ready = _prepared(keys_in, asked, slowed, read, gram=True)
+        solve = inverse_unit_lower(ready.gram * steps)
+        solve *= transpose(steps)
+        states, changes = [], []
         for c in range(count):
             change = solve[..., c, :, :] @ (values_in[..., c, :, :] - ready.probes[..., c, :, :] @ state)
-            if asked is not None:
-                recalls.append(ready.readers[..., c, :, :] @ state + ready.scores[..., c, :, :] @ change)
-            held = state if ready.kept is None else state * ready.kept[..., c, :, :]
-            state = held + ready.writers[..., c, :, :] @ change
+            states.append(state)
+            changes.append(change)
+            state = ready.advance(state, ready.writers[..., c, :, :] @ change, c)
+        if asked is not None:
+            recalls.append(_recalled(ready, xp.stack(states, axis=-3), xp.stack(changes, axis=-3)))
     return state, xp.concat(recalls, axis=-2) if recalls else None
+
+
+def _recalled(ready: _Prepared, states: Array, changes: Array) -> Array:
+    """Return the recalls (*batch, count C, d_v) of chunks that met `states` and wrote `changes`."""
+    found = ready.readers @ states
+    found += ready.scores @ changes
+    *batch, count, size, d_v = found.shape
+    return ar.namespace(found).reshape(found, (*batch, count * size, d_v))
+
+
+def _segments(keys: Array, chunk: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (first pair, number of chunks, pairs per chunk): full chunks in groups, then the rest as one."""
+    *batch, n, _ = keys.shape
+    together = max(1, _TOGETHER // max(1, math.prod(batch)))
+    full = n // chunk
+    for first in range(0, full, together):
+        yield first * chunk, min(together, full - first), chunk
+    if n % chunk:
+        yield full * chunk, 1, n % chunk
+
+
+def _cut(rows: Array, start: int, count: int, size: int) -> Array:
+    """Return `count` chunks of `size` rows: (*batch, n, width) -> (*batch, count, size, width)."""
+    part = rows[..., start : start + count * size, :]
+    return ar.namespace(rows).reshape(part, (*rows.shape[:-2], count, size, int(rows.shape[-1])))
+
+
+def _cut_flat(numbers: Array, start: int, count: int, size: int) -> Array:
+    """Return `count` chunks of `size` numbers: (*batch, n) -> (*batch, count, size)."""
+    part = numbers[..., start : start + count * size]
+    return ar.namespace(numbers).reshape(part, (*numbers.shape[:-1], count, size))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from assocmem.core.arrays import Array
 from assocmem.core.chunk import CHUNK
 from assocmem.core.errors import DivergedError, InputError
 from assocmem.core.store import Store
+from assocmem.core.threaded import run_shares
 from assocmem.core.types import State
 
 Arrays: TypeAlias = Mapping[str, Array]
@@ -58,8 +60,7 @@ class RecurrentStore(Store):
         extras = self.settled(state, keys, extras)
         if int(keys.shape[-2]) == 1 or ar.is_half(state.dtype, state.xp):
             return self._pair_by_pair(state, keys, values, extras)
-        with np.errstate(over="ignore", invalid="ignore"):
-            arrays, _ = self.many(state.arrays, keys, values, None, "after", **extras)
+        arrays, _ = self._many(state.arrays, keys, values, None, "after", extras)
         return arrays if _finite(arrays, state) else self._pair_by_pair(state, keys, values, extras)
 
     def _scan(
@@ -68,12 +69,35 @@ class RecurrentStore(Store):
         if ar.is_half(state.dtype, state.xp):
             return self._loop(state, keys, values, queries, read, extras)
         full = self.settled(state, keys, extras)
-        with np.errstate(over="ignore", invalid="ignore"):
-            arrays, recalls = self.many(state.arrays, keys, values, queries, read, **full)
+        arrays, recalls = self._many(state.arrays, keys, values, queries, read, full)
         if not _finite(arrays, state):
             self._pair_by_pair(state, keys, values, full)
             return self._loop(state, keys, values, queries, read, extras)
         return state.having(arrays, n=state.n + int(keys.shape[-2])), recalls
+
+    def _many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, extras: Arrays
+    ) -> tuple[Arrays, Array | None]:
+        """`many`, in threads over the first batch axis where the arrays are NumPy's and large."""
+        items = int(keys.shape[0]) if keys.ndim > 2 and type(keys) is np.ndarray else 1
+        found: dict[int, tuple[Arrays, Array | None]] = {}
+
+        def run(first: int, last: int) -> None:
+            def share(group: Arrays) -> dict[str, Array]:
+                return dict(group) if last - first == items else {name: a[first:last] for name, a in group.items()}
+
+            rows = share({"keys": keys, "values": values} | ({} if queries is None else {"queries": queries}))
+            with np.errstate(over="ignore", invalid="ignore"):
+                found[first] = self.many(
+                    share(arrays), rows["keys"], rows["values"], rows.get("queries"), read, **share(extras)
+                )
+
+        run_shares(run, items, math.prod(keys.shape) * int(values.shape[-1]))
+        if len(found) == 1:
+            return found[0]
+        shares = [found[first] for first in sorted(found)]
+        joined = {name: np.concatenate([share[0][name] for share in shares]) for name in arrays}
+        return joined, None if queries is None else np.concatenate([share[1] for share in shares])
 
     def _pair_by_pair(self, state: State, keys: Array, values: Array, extras: Arrays) -> Arrays:
         """Apply `one` to each pair in turn and name the first one that leaves the range of the dtype."""

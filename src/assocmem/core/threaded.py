@@ -15,6 +15,7 @@ import functools
 import math
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -171,6 +172,20 @@ def _in_threads(run: Any, threads: int) -> None:
         thread.join()
     if errors:
         raise errors[0]
+
+
+def run_shares(run: Callable[[int, int], None], items: int, work: float) -> None:
+    """Call run(first, last) for shares that make up 0 .. items: in threads, with single-threaded BLAS, if that pays.
+
+    work: multiply-adds of all items together. One share runs in this thread and leaves BLAS as it is.
+    """
+    threads = max(1, min(thread_count(), items, int(work // WORTH_A_THREAD)))
+    if threads == 1:
+        return run(0, items)
+    cuts = [items * i // threads for i in range(threads + 1)]
+    with _SingleThreadedBlas():
+        _in_threads(lambda i: run(cuts[i], cuts[i + 1]), threads)
+    return None
 
 
 def _go_through(tiles: list[_Tile], keys: Floats, values: Floats) -> None:
