@@ -1,0 +1,589 @@
+"""Softmax attention: values against a plain float64 reference, masks, sharpness, extremes, shards, scans, gradients."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import tracemalloc
+from typing import Any
+
+import array_api_strict
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assocmem import make_store
+from assocmem.core import attention, blockwise, threaded
+from assocmem.core.attention import attend, exact_similarities
+from assocmem.core.errors import InputError, RecallOverflowError
+from assocmem.core.growing import merge
+from assocmem.core.random import stream
+from assocmem.core.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
+from assocmem.ruler.contract import check
+from assocmem.stores.softmax import SoftmaxAttention, softmax
+
+
+def plain(keys: Any, values: Any, queries: Any, beta: Any, mask: Any = None) -> Any:
+    """Return softmax attention as one formula in float64; beta is a number or one for each query."""
+    keys, values, queries = (np.asarray(a, np.float64) for a in (keys, values, queries))
+    logits = queries @ keys.mT * np.asarray(beta, np.float64).reshape(-1, 1)
+    logits = logits if mask is None else np.where(mask, logits, -np.inf)
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True) @ values
+
+
+def pairs(n: int, d_k: int = 6, d_v: int = 3, m: int = 5, dtype: Any = np.float64, batch: tuple[int, ...] = ()) -> Any:
+    """Return keys (unit rows), values and queries (longer)."""
+    rng = stream(3, "test softmax", n, d_k, d_v, m)
+    shapes = ((*batch, n, d_k), (*batch, n, d_v), (*batch, m, d_k))
+    keys, values, queries = (rng.standard_normal(shape) for shape in shapes)
+    keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
+    return tuple(a.astype(dtype) for a in (keys, values, queries))
+
+
+def written(store: SoftmaxAttention, keys: Any, values: Any, **options: Any) -> Any:
+    """Return the state of these pairs."""
+    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]), **options)
+    return store.write(empty, keys, values)
+
+
+@pytest.fixture
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make blocks so small that a few pairs need many of them, and let the threaded way take small work."""
+    monkeypatch.setattr(blockwise, "TILE_NUMBERS", 12)
+    monkeypatch.setattr(blockwise, "MIN_COLUMNS", 3)
+    monkeypatch.setattr(blockwise, "MAX_ROWS", 4)
+
+
+# ---------------------------------------------------------------------- values
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("beta", [0.0, 0.3, 8.0, 300.0])
+def test_recall_is_the_formula_whatever_the_blocks(beta: float) -> None:
+    keys, values, queries = pairs(23, m=11)
+    store = SoftmaxAttention(beta)
+    state = written(store, keys, values)
+    np.testing.assert_allclose(store.recall(state, queries), plain(keys, values, queries, beta), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.usefixtures("nan_memory")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "m"), [(300, 130), (4999, 1), (4999, 2), (20011, 7), (1024, 300)])
+def test_threads_give_the_formula(dtype: Any, n: int, m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "WORTH_THREADS", 0)
+    monkeypatch.setattr(threaded, "WORTH_A_THREAD", 2**14)
+    monkeypatch.setenv("ASSOCMEM_THREADS", "3")
+    keys, values, queries = pairs(n, 7, 5, m, dtype)
+    found = attend(keys, values, queries, 1.5)
+    bound = 3e-5 if dtype is np.float32 else 1e-12
+    np.testing.assert_allclose(found.output, plain(keys, values, queries, 1.5), rtol=0, atol=bound)
+    logits = 1.5 * queries.astype(np.float64) @ keys.astype(np.float64).T
+    mass = logits.max(axis=1) + np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1))
+    np.testing.assert_allclose(found.log_mass, mass, rtol=1e-6 if dtype is np.float32 else 1e-14)
+    each = np.linspace(0, 3, m)
+    np.testing.assert_allclose(
+        attend(keys, values, queries, each).output, plain(keys, values, queries, each), rtol=0, atol=2 * bound
+    )
+
+
+def test_the_running_maximum_follows_keys_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block brings a larger logit, first far below zero and then far above: each shift must be made good."""
+    monkeypatch.setattr(attention, "WORTH_THREADS", 0)
+    monkeypatch.setattr(threaded, "CHUNK_NUMBERS", 512)
+    n = 4000
+    _, values, _ = pairs(n)
+    keys = np.linspace(-600, 700, n)[:, None]
+    queries = np.array([[1.0], [-1.0], [0.01], [0.0], [0.5]])
+    for way in (queries, queries[:1], queries[1:2]):
+        found = attend(keys, values, way, 1.0)
+        np.testing.assert_allclose(found.output, plain(keys, values, way, 1.0), rtol=1e-12)
+    assert abs(found.log_mass[0] - (600 - math.log(1 - math.exp(-1300 / 3999)))) < 1e-9
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "5"])
+def test_the_number_of_threads_does_not_show(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threaded, "WORTH_A_THREAD", 1000)
+    keys, values, queries = pairs(9000, 8, 8, 40)
+    monkeypatch.setenv("ASSOCMEM_THREADS", threads)
+    few = attend(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0).output
+    np.testing.assert_allclose(few, plain(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0), atol=1e-12)
+    many = attend(keys, values, queries, 2.0).output
+    np.testing.assert_allclose(many, plain(keys, values, queries, 2.0), atol=1e-12)
+
+
+def test_the_number_of_threads_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("0", "two", "-1", ""):
+        monkeypatch.setenv("ASSOCMEM_THREADS", text)
+        with pytest.raises(InputError, match="ASSOCMEM_THREADS must be a whole number >= 1"):
+            threaded.thread_count()
+    monkeypatch.delenv("ASSOCMEM_THREADS")
+    assert 1 <= threaded.thread_count() <= threaded.MAX_THREADS
+
+
+def test_recalls_leave_the_settings_of_blas_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when several recalls overlap and when one fails."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def limits() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    keys, values, queries = pairs(60_000, 8, 8, 32)
+    with threadpool_limits(2, user_api="blas"):
+        before = limits()
+        recalls = [threading.Thread(target=attend, args=(keys, values, queries, 2.0)) for _ in range(4)]
+        for recall in recalls:
+            recall.start()
+        for recall in recalls:
+            recall.join()
+        assert limits() == before
+        monkeypatch.setattr(threaded, "_go_through", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            attend(keys, values, queries, 2.0)
+        assert limits() == before
+
+
+@pytest.mark.usefixtures("_small_blocks")
+def test_other_libraries_give_the_same_numbers() -> None:
+    torch = pytest.importorskip("torch")
+    keys, values, queries = pairs(17, batch=(2,))
+    mask = stream(3, "mask").random((2, 5, 17)) < 0.5
+    for store in (SoftmaxAttention(3.0), SoftmaxAttention(LogN(8)), SoftmaxAttention(math.inf)):
+        state = written(store, keys, values)
+        want = store.recall(state, queries, mask=mask), store.weights(state, queries, mask=mask)
+        for xp in (torch, array_api_strict):
+            other = written(store, xp.asarray(keys), xp.asarray(values))
+            got = store.recall(other, xp.asarray(queries), mask=xp.asarray(mask))
+            np.testing.assert_allclose(np.asarray(got), want[0], rtol=1e-12, atol=1e-13)
+            got = store.weights(other, xp.asarray(queries), mask=xp.asarray(mask))
+            np.testing.assert_allclose(np.asarray(got), want[1], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "store",
+    [SoftmaxAttention(0.0), SoftmaxAttention(math.inf), SoftmaxAttention(LogN(4)), SoftmaxAttention(YaRN(2, math.inf))],
+    ids=str,
+)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_every_sharpness_keeps_the_contract(store: SoftmaxAttention, library: str) -> None:
+    report = check(store, xp=pytest.importorskip(library))
+    assert report.ok, report.text()
+
+
+# ---------------------------------------------------------------------- masks and what a query can see
+
+
+def test_a_query_that_sees_nothing_gets_zeros_and_the_others_are_untouched() -> None:
+    keys, values, queries = pairs(9, m=4)
+    mask = np.ones((4, 9), dtype=bool)
+    mask[2] = False
+    for beta in (0.0, 2.0, math.inf):
+        store = SoftmaxAttention(beta)
+        state = written(store, keys, values)
+        out, free = store.recall(state, queries, mask=mask), store.recall(state, queries)
+        assert not out[2].any()
+        np.testing.assert_array_equal(np.delete(out, 2, axis=0), np.delete(free, 2, axis=0))
+        weights = store.weights(state, queries, mask=mask)
+        assert not weights[2].any()
+        np.testing.assert_allclose(np.delete(weights, 2, axis=0).sum(axis=1), 1)
+        mass = store.recall_with_mass(state, queries, mask=mask).log_mass
+        assert mass[2] == -math.inf
+        assert np.isfinite(np.delete(mass, 2)).all()
+
+
+def test_n_is_what_a_segment_leaves_visible() -> None:
+    """Of 1000 items a segment leaves 10, 1 and 0; n = 1 gives weight exactly 1."""
+    keys, values, _ = pairs(1000)
+    queries = keys[[500, 3, 7]]
+    mask = np.zeros((3, 1000), dtype=bool)
+    mask[0, 495:505] = True
+    mask[1, 3] = True
+    policy = LogN(100, 4.0)
+    store = SoftmaxAttention(policy)
+    state = written(store, keys, values)
+    out, weights = store.recall(state, queries, mask=mask), store.weights(state, queries, mask=mask)
+    want = plain(keys[495:505], values[495:505], queries[:1], 4 * math.log(10) / math.log(100))
+    np.testing.assert_allclose(out[:1], want, rtol=1e-12)
+    np.testing.assert_array_equal(out[1], values[3])
+    assert weights[1, 3] == 1.0
+    assert np.count_nonzero(weights[1]) == 1
+    assert not out[2].any()
+    stored = SoftmaxAttention(policy, "stored")
+    want = plain(keys[495:505], values[495:505], queries[:1], policy.beta(1000, 6))
+    np.testing.assert_allclose(stored.recall(state, queries, mask=mask)[:1], want, rtol=1e-12)
+    assert np.abs(stored.recall(state, queries, mask=mask)[0] - out[0]).max() > 1e-3
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize(
+    "policy", [LogN(8), QwenLogN(8), YaRN(8), ScalableSoftmax(0.7), Constant(2.0), LogN(8, math.inf)]
+)
+@pytest.mark.parametrize("read", ["after", "before"])
+def test_scan_is_the_loop_and_n_counts_what_each_query_sees(policy: Sharpness, read: Any) -> None:
+    keys, values, queries = pairs(64, m=64)
+    store = SoftmaxAttention(policy)
+    start = written(store, keys[:5], values[:5])
+    for state in (store.empty(6, 3), start):
+        final, out = store.scan(state, keys, values, queries, read=read)
+        _, want = store._loop(state, keys, values, queries, read, {})
+        np.testing.assert_allclose(out, want, rtol=1e-11, atol=1e-12)
+        assert final.n == state.n + 64
+    if policy.depends_on_n and read == "after" and not math.isinf(policy.beta(9, 6)):
+        _, out = store.scan(store.empty(6, 3), keys, values, queries)
+        total = [policy.beta(64, 6)] * 64
+        wrong = plain(keys, values, queries, total, np.tri(64, dtype=bool))
+        assert np.abs(out - wrong).max() > 1e-3, "a scan with the total length for every query would go unnoticed"
+        each = [policy.beta(i + 1, 6) for i in range(64)]
+        np.testing.assert_allclose(out, plain(keys, values, queries, each, np.tri(64, dtype=bool)), rtol=1e-11)
+
+
+def test_a_scan_of_a_batch_is_the_loop() -> None:
+    keys, values, queries = pairs(9, m=9, batch=(2, 3))
+    store = SoftmaxAttention(LogN(4))
+    empty = store.empty(6, 3, batch=(2, 3))
+    np.testing.assert_allclose(
+        store.scan(empty, keys, values, queries)[1],
+        store._loop(empty, keys, values, queries, "after", {})[1],
+        rtol=1e-12,
+    )
+
+
+def _peak(call: Any) -> float:
+    """Return the megabytes of arrays held at most during a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_pairs_times_queries() -> None:
+    keys, values, _ = pairs(6000, 4, 4, dtype=np.float32)
+    store = SoftmaxAttention(1.0)
+    state = written(store, keys, values)
+    queries = np.concatenate([keys] * 2)
+    dense = queries.shape[0] * 6000 * 4 / 2**20
+    assert dense > 250
+    assert _peak(lambda: store.recall(state, queries)) < 30
+    assert _peak(lambda: store.scan(store.empty(4, 4), keys, values, keys)) < 40
+    row = np.arange(6000) < 4000
+    assert _peak(lambda: store.recall(state, queries, mask=row)) < 40
+    assert _peak(lambda: SoftmaxAttention(LogN()).recall(state, queries, mask=row)) < 40
+
+
+# ---------------------------------------------------------------------- sharpness
+
+
+@pytest.mark.parametrize("beta", [-1, -1e-9, math.nan, True, "sharp"])
+def test_a_sharpness_that_makes_no_sense_is_refused(beta: Any) -> None:
+    with pytest.raises(InputError, match="must be"):
+        softmax(beta=beta)
+
+
+@pytest.mark.parametrize("beta", [-1.0, math.nan])
+def test_a_policy_that_gives_nonsense_is_refused(beta: float) -> None:
+    class Odd(Sharpness):
+        def beta(self, n: float, d_k: int) -> float:
+            return beta
+
+    store = SoftmaxAttention(Odd())
+    keys, values, queries = pairs(4)
+    with pytest.raises(InputError, match="must be >= 0"):
+        store.recall(written(store, keys, values), queries)
+
+
+def test_beta_zero_is_the_mean_and_infinity_the_argmax_with_shared_ties() -> None:
+    keys, values, queries = pairs(50)
+    mean = SoftmaxAttention(0.0)
+    out = mean.recall(written(mean, keys, values), queries)
+    np.testing.assert_allclose(out, np.broadcast_to(values.mean(axis=0), out.shape), rtol=1e-13)
+    keys[[13, 31, 49]] = keys[4]
+    hard = SoftmaxAttention(math.inf)
+    state = written(hard, keys, values)
+    best = (queries @ keys.T).argmax(axis=1)
+    lone = ~np.isin(best, [4, 13, 31, 49])
+    assert lone.any()
+    np.testing.assert_array_equal(hard.recall(state, queries)[lone], values[best[lone]])
+    query = 10 * keys[4:5]
+    np.testing.assert_allclose(hard.recall(state, query)[0], values[[4, 13, 31, 49]].mean(axis=0), rtol=1e-13)
+    weights = hard.weights(state, query)[0]
+    assert weights.nonzero()[0].tolist() == [4, 13, 31, 49]
+    assert (weights[weights > 0] == 0.25).all()
+    limit = SoftmaxAttention(1e300)
+    np.testing.assert_allclose(limit.recall(state, queries)[lone], values[best[lone]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ties_do_not_depend_on_where_equal_keys_stand(dtype: Any) -> None:
+    """Matrix products round differently at the edge of a block; an exact tie must not notice."""
+    rng = stream(5, "ties")
+    keys = rng.standard_normal((2**14 + 77, 37)).astype(dtype)
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    at = [0, 5, 1000, 2**14 - 1, 2**14 + 76]
+    keys[at] = keys[3]
+    at = sorted([*at, 3])
+    values = np.arange(len(keys), dtype=dtype)[:, None]
+    store = SoftmaxAttention(math.inf)
+    for m in (1, 7, 70):
+        queries = np.concatenate([keys[3:4]] * m)
+        found = store.recall_with_mass(written(store, keys, values), queries)
+        assert (found.ties == len(at)).all()
+        np.testing.assert_allclose(found.output, np.mean(at), rtol=1e-6 if dtype is np.float32 else 1e-14)
+
+
+def test_exact_similarities_are_the_product() -> None:
+    keys, _, queries = pairs(9, batch=(2,))
+    np.testing.assert_allclose(exact_similarities(queries, keys), queries @ keys.mT, rtol=1e-13, atol=1e-14)
+
+
+def test_policies_meet_the_constant_at_their_reference_length() -> None:
+    keys, values, queries = pairs(40)
+    want = SoftmaxAttention(5.0).recall(written(SoftmaxAttention(5.0), keys, values), queries)
+    same = (LogN(40, 5.0), QwenLogN(40, 5.0), YaRN(40, 5.0), ScalableSoftmax(5 / math.log(40)), QwenLogN(41, 5.0))
+    for policy in same:
+        store = SoftmaxAttention(policy)
+        np.testing.assert_allclose(store.recall(written(store, keys, values), queries), want, rtol=1e-11)
+    store = SoftmaxAttention(YaRN(10, 5.0))
+    got = store.recall(written(store, keys, values), queries)
+    np.testing.assert_allclose(
+        got, plain(keys, values, queries, 5 * (0.1 * math.log(4) + 1) ** 2), rtol=1e-12, err_msg="YaRN above L"
+    )
+
+
+def test_settings_by_key() -> None:
+    assert make_store("softmax") == SoftmaxAttention(None) == SoftmaxAttention(Constant())
+    assert make_store("softmax", beta=np.float32(4)) == SoftmaxAttention(4.0)
+    assert make_store("softmax", sharpness="log-n", beta=8, reference=64) == SoftmaxAttention(LogN(64, 8))
+    assert make_store("softmax", sharpness="yarn", count="stored") == SoftmaxAttention(YaRN(), "stored")
+    assert make_store("softmax", sharpness="qwen").sharpness == QwenLogN(1024)
+    assert make_store("softmax", sharpness="ssmax", s=0.4).sharpness == ScalableSoftmax(0.4)
+    assert make_store("softmax", sharpness=LogN(9)).sharpness == LogN(9)
+    assert SoftmaxAttention("log-n").sharpness == LogN()
+    for wrong, word in (
+        ({"sharpness": "ssmax"}, "needs `s`"),
+        ({"sharpness": "ssmax", "s": 1.0, "beta": 2.0}, "has no setting `beta`"),
+        ({"reference": 10}, "has no setting `reference`"),
+        ({"sharpness": "yarn", "s": 1.0}, "has no setting `s`"),
+        ({"sharpness": "loud"}, "must be one of"),
+        ({"sharpness": LogN(9), "beta": 1.0}, "has no setting `beta`"),
+        ({"count": "seen"}, "'visible' or 'stored'"),
+    ):
+        with pytest.raises(InputError, match=word):
+            make_store("softmax", **wrong)
+
+
+def test_the_declared_similarity_follows_n() -> None:
+    similarity = SoftmaxAttention(LogN(100, 8.0)).similarity(64, 10)
+    assert similarity.normalised
+    assert similarity.sigma.beta == pytest.approx(4.0)
+    assert SoftmaxAttention().similarity(64, 10).sigma.beta == 8.0
+    assert SoftmaxAttention(LogN(9, math.inf)).similarity(4, 1).sigma.beta == 0.0
+
+
+# ---------------------------------------------------------------------- extreme numbers
+
+
+@pytest.mark.parametrize("copies", [1, 300])
+def test_logits_at_the_end_of_float32_give_the_float64_answer(copies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways: blocks (3 pairs) and threads (900)."""
+    monkeypatch.setattr(attention, "WORTH_THREADS", 0)
+    keys = np.tile(np.array([[3e38, 0], [2.9e38, 1], [-3e38, 2]], np.float32), (copies, 1))
+    values = np.tile(np.array([[1.0], [2.0], [4.0]], np.float32), (copies, 1))
+    queries = np.array([[1, 0], [-1, 0], [1e-38, 0], [3e38, 0], [1e-36, 0.3]], np.float32)
+    store = SoftmaxAttention(1.0)
+    state = written(store, keys, values)
+    want = plain(keys, values, queries, 1.0)
+    np.testing.assert_allclose(store.recall(state, queries), want, rtol=1e-5)
+    wide = written(store, keys.astype(np.float64), values.astype(np.float64))
+    np.testing.assert_allclose(store.recall(wide, queries.astype(np.float64)), want, rtol=1e-12)
+    np.testing.assert_allclose(store.weights(state, queries) @ values, want, rtol=1e-5)
+
+
+def test_a_large_float32_logit_is_computed_in_float64() -> None:
+    """At beta = 1e5 float32 logits are off by about 0.01: that error must not reach the weights."""
+    rng = stream(5, "large logits")
+    keys = (1 + 1e-5 * rng.standard_normal((400, 8))).astype(np.float32) / np.float32(math.sqrt(8))
+    values, queries = rng.standard_normal((400, 2)).astype(np.float32), keys[:50]
+    store = SoftmaxAttention(1e5)
+    out = store.recall(written(store, keys, values), queries)
+    np.testing.assert_allclose(out, plain(keys, values, queries, 1e5), rtol=0, atol=2e-6)
+    single = queries @ keys.T * np.float32(1e5)
+    single = np.exp(single - single.max(axis=1, keepdims=True))
+    wrong = single / single.sum(axis=1, keepdims=True) @ values
+    assert np.abs(wrong - out).max() > 1e-4, "float32 alone would have done, so this test shows nothing"
+
+
+def test_logits_beyond_float64_are_refused() -> None:
+    for n in (2, 3000):
+        for beta, size in ((1.0, 1e200), (1e300, 1e10), (math.inf, 1e200)):
+            store = SoftmaxAttention(beta)
+            state = written(store, np.full((n, 2), size), np.ones((n, 1)))
+            for queries in (np.full((3, 2), size), np.full((90, 2), -size)):
+                with pytest.raises(RecallOverflowError, match="left the range of float64"):
+                    store.recall(state, queries)
+                with pytest.raises(RecallOverflowError):
+                    store.weights(state, queries)
+
+
+def test_values_at_the_end_of_the_range_average(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "WORTH_THREADS", 0)
+    for n in (5, 3000):
+        keys = np.zeros((n, 2), np.float32)
+        values = np.full((n, 1), 3e38, np.float32)
+        store = SoftmaxAttention(1.0)
+        out = store.recall(written(store, keys, values), np.ones((2, 2), np.float32))
+        np.testing.assert_allclose(out, 3e38, rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_half_precision_is_finite_and_sums_to_one(library: str) -> None:
+    xp = pytest.importorskip(library)
+    keys, values, _ = pairs(30, m=30)
+    keys *= 300 / np.linalg.norm(keys, axis=1, keepdims=True)
+    halves = [xp.asarray(a).astype(np.float16) if library == "numpy" else xp.asarray(a).half() for a in (keys, values)]
+    store = SoftmaxAttention()
+    state = written(store, *halves)
+    causal = xp.asarray(np.tri(30, dtype=bool))
+    out = store.recall(state, halves[0], mask=causal)
+    assert str(out.dtype).endswith("float16")
+    exact = [np.asarray(a).astype(np.float64) for a in halves]
+    want = plain(exact[0], exact[1], exact[0], math.sqrt(6), np.tri(30, dtype=bool))
+    np.testing.assert_allclose(np.asarray(out).astype(np.float64), want, rtol=2e-3, atol=1e-3)
+
+
+def test_a_uniform_softmax_of_bfloat16_does_not_stick_at_256() -> None:
+    torch = pytest.importorskip("torch")
+    keys, values = torch.ones(512, 4, dtype=torch.bfloat16), torch.ones(512, 2, dtype=torch.bfloat16)
+    for state_dtype in (None, "bfloat16"):
+        store = SoftmaxAttention()
+        state = written(store, keys, values, state_dtype=state_dtype)
+        assert store.recall(state, keys[:3]).float().sub(1).abs().max() < 1e-2
+        weights = store.weights(state, keys[:3])
+        assert weights.sum(dim=-1).sub(1).abs().max() < 1e-2
+        assert (weights * 512).sub(1).abs().max() < 1e-2
+
+
+# ---------------------------------------------------------------------- shards
+
+
+def _shards(store: SoftmaxAttention, keys: Any, values: Any, queries: Any, cuts: Any, n_total: Any, mask: Any) -> Any:
+    edges = [0, *cuts, len(keys)]
+    found = []
+    for a, b in itertools.pairwise(edges):
+        state = written(store, keys[a:b], values[a:b])
+        seen = None if mask is None else mask[:, a:b]
+        found.append(store.recall_with_mass(state, queries, mask=seen, n_total=n_total))
+    return found
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 30.0, math.inf])
+@settings(max_examples=25, deadline=None)
+@given(cuts=st.lists(st.integers(0, 40), min_size=1, max_size=5).map(sorted), order=st.randoms(use_true_random=False))
+def test_shards_merge_into_the_whole(beta: float, cuts: list[int], order: Any) -> None:
+    keys, values, queries = pairs(40)
+    keys[[7, 20, 39]] = keys[2]
+    queries[0] = keys[2]
+    store = SoftmaxAttention(beta)
+    whole = store.recall_with_mass(written(store, keys, values), queries)
+    shards = _shards(store, keys, values, queries, cuts, None, None)
+    order.shuffle(shards)
+    half = len(shards) // 2
+    nested = merge([merge(shards[: half + 1]), *shards[half + 1 :]])
+    for joined in (merge(shards), nested):
+        np.testing.assert_allclose(joined.output, whole.output, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(joined.log_mass, whole.log_mass, rtol=1e-12)
+        if math.isinf(beta):
+            np.testing.assert_array_equal(joined.ties, whole.ties)
+            assert joined.ties[0] == 4
+
+
+@pytest.mark.parametrize("policy", [LogN(8), QwenLogN(8), YaRN(8), ScalableSoftmax(0.6), YaRN(8, math.inf)])
+def test_shards_merge_where_sharpness_follows_n_of_each_query(policy: Sharpness) -> None:
+    keys, values, queries = pairs(40, m=4)
+    mask = np.arange(40) < np.array([[40], [25], [1], [0]])
+    counts = np.array([40, 25, 1, 0])
+    store = SoftmaxAttention(policy)
+    state = written(store, keys, values)
+    whole = store.recall_with_mass(state, queries, mask=mask, n_total=counts)
+    np.testing.assert_array_equal(whole.output, store.recall(state, queries, mask=mask))
+    joined = merge(_shards(store, keys, values, queries, (3, 17), counts, mask))
+    np.testing.assert_allclose(joined.output, whole.output, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(joined.log_mass, whole.log_mass, rtol=1e-12)
+    assert joined.log_mass[3] == -math.inf
+    if not math.isinf(policy.beta(9, 6)):
+        own = [store.recall_with_mass(written(store, keys[a:b], values[a:b]), queries[:1], n_total=b - a)
+               for a, b in ((0, 20), (20, 40))]  # fmt: skip
+        assert np.abs(merge(own).output - whole.output[:1]).max() > 1e-4, "each shard's own n would go unnoticed"
+
+
+def test_a_sharpness_that_follows_n_needs_the_total_of_all_shards() -> None:
+    keys, values, queries = pairs(8)
+    store = SoftmaxAttention(LogN(4))
+    state = written(store, keys, values)
+    with pytest.raises(InputError, match="is needed, because LogN"):
+        store.recall_with_mass(state, queries)
+    for wrong in (2.5, -1, [1, 2]):
+        with pytest.raises(InputError, match="`n_total` of SoftmaxAttention"):
+            store.recall_with_mass(state, queries, n_total=wrong)
+
+
+# ---------------------------------------------------------------------- gradients
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("policy", [Constant(1.3), LogN(4), Constant(0.0)])
+def test_gradients_of_recall_match_finite_differences(policy: Sharpness) -> None:
+    torch = pytest.importorskip("torch")
+    store = SoftmaxAttention(policy)
+    inputs = [torch.asarray(a).requires_grad_() for a in pairs(9, 3, 2, 5)]
+    mask = torch.asarray(stream(1, "gradient mask").random((5, 9)) < 0.6)
+    mask[1] = False
+
+    def recall(keys: Any, values: Any, queries: Any) -> Any:
+        state = store.write(written(store, keys[:4], values[:4]), keys[4:], values[4:])
+        return store.recall(state, queries), store.recall(state, queries, mask=mask), store.weights(state, queries)
+
+    assert torch.autograd.gradcheck(recall, inputs)
+
+    def scan(keys: Any, values: Any, queries: Any) -> Any:
+        return store.scan(store.empty(3, 2), keys, values, queries)[1]
+
+    assert torch.autograd.gradcheck(scan, (*inputs[:2], inputs[0].detach().clone().requires_grad_()))
+
+    def mass(keys: Any, values: Any, queries: Any) -> Any:
+        parts = [written(store, keys[a:b], values[a:b]) for a, b in ((0, 3), (3, 9))]
+        joined = merge([store.recall_with_mass(part, queries, n_total=9) for part in parts])
+        return joined.output, joined.log_mass
+
+    assert torch.autograd.gradcheck(mass, inputs)
+
+
+def test_the_argmax_passes_gradients_to_the_values() -> None:
+    torch = pytest.importorskip("torch")
+    keys, values, queries = (torch.asarray(a) for a in pairs(6, 3, 2, 4))
+    store = SoftmaxAttention(math.inf)
+
+    def recall(held: Any) -> Any:
+        return store.recall(written(store, keys, held), queries)
+
+    assert torch.autograd.gradcheck(recall, values.requires_grad_())
+
+
+def test_two_writes_from_one_state_have_gradients_of_their_own() -> None:
+    torch = pytest.importorskip("torch")
+    keys, values, queries = (torch.asarray(a) for a in pairs(5, 3, 2, 4))
+    store = SoftmaxAttention(1.0)
+    for carries in (False, True):
+        start = written(store, keys[:3], values[:3].clone().requires_grad_(carries))
+        more = [values[3:4].clone().requires_grad_(), values[4:5].clone().requires_grad_()]
+        states = [store.write(start, keys[3 + i : 4 + i], more[i]) for i in (0, 1)]
+        for i in (0, 1):
+            out = store.recall(states[i], queries)
+            want = plain(keys[[0, 1, 2, 3 + i]], values[[0, 1, 2, 3 + i]], queries, 1.0)
+            np.testing.assert_allclose(out.detach().numpy(), want, rtol=1e-12)
+            (got,) = torch.autograd.grad(out.sum(), more[i])
+            weight = store.weights(states[i], queries)[:, 3].sum().item()
+            np.testing.assert_allclose(got.numpy(), weight, rtol=1e-12)
