@@ -1,0 +1,245 @@
+"""Test-time regression: the frame in which a memory is a choice of weights, function class and optimiser."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from assocmem.core import arrays as ar
+from assocmem.core.arrays import Array, transpose
+from assocmem.core.attention import attend
+from assocmem.core.blockwise import in_dtype, item_count, working_dtype
+from assocmem.core.chunk import inverse_unit_lower
+from assocmem.core.errors import InputError, RecallOverflowError
+from assocmem.core.growing import GrowingStore, Recalled
+from assocmem.core.inner_training import is_number
+from assocmem.core.minimum_norm import solvable, tolerance
+from assocmem.core.register import register
+from assocmem.core.types import Rewrite, Source, State, Traits
+
+_FUNCTIONS = ("linear", "constant", "local-linear")
+_OPTIMISERS = ("exact", "first-step", "online")
+_TILE = 2**20
+
+
+@dataclass(frozen=True)
+class WeightedRegression(GrowingStore):
+    """min over f of 1/2 sum_i gamma_i |v_i - f(k_i)|^2 over the stored pairs, asked at each query: recall f(x).
+
+    Three choices name a memory: how much each pair weighs, which functions f may be, and how the minimum is sought.
+
+    | function       | optimiser    | decay | equals |
+    |----------------|--------------|-------|--------|
+    | "linear"       | "first-step" | 1     | outer product, linear attention without normaliser |
+    | "linear"       | "first-step" | < 1   | Mamba-2 with one decay for all pairs |
+    | "linear"       | "online"     | 1     | DeltaNet with strength `step` |
+    | "linear"       | "online"     | < 1   | Gated DeltaNet |
+    | "linear"       | "exact"      | 1     | optimal linear store, with ridge MesaNet |
+    | "linear"       | "exact"      | < 1   | MesaNet with decay |
+    | "constant"     | "exact"      | 1     | softmax attention (Nadaraya-Watson regression) |
+    | "local-linear" | "exact"      | 1     | the next order of softmax attention; exact for values affine in the key |
+
+    Parameters
+    ----------
+    function: "linear" f(x) = W x; or a fit around each query with kernel weights e^(beta k.x): "constant", or
+        "local-linear" f(k) = c + B (k - x), recalled as c.
+    optimiser: "exact"; or, for linear f, "first-step": one gradient step from W = 0 over all pairs, which ignores how
+        the keys overlap; "online": one gradient step for each pair in turn.
+    decay: gamma_i = decay^(pairs written after i), number in (0, 1].
+    step: rate of gradient steps > 0. ridge: weight of |W|^2 >= 0 in "exact" linear fits, 0 for the smallest W.
+    beta: sharpness of the kernel on unit keys, a finite number >= 0; None for sqrt(d_k).
+
+    State: keys (n, d_k) and values (n, d_v): a frame to compare with, not to be fast. Cost per recall: n d_k + n d_v
+    after a fit of n d_k^2 ("linear", once), n^3 ("online"), or n d_k^2 per query ("local-linear", and under masks).
+    Source: Wang, Shi and Fox 2025 (2501.12352), weighted least squares and table of layers.
+
+    >>> import numpy as np
+    >>> keys = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, -0.6]])
+    >>> values = keys @ np.array([[2.0], [-1.0]]) + 3
+    >>> store = WeightedRegression("local-linear")
+    >>> state = store.write(store.empty(2, 1), keys, values)
+    >>> store.recall(state, np.array([[0.5, 0.5]])).round(6).tolist()
+    [[3.5]]
+    """
+
+    function: Literal["linear", "constant", "local-linear"] = "linear"
+    optimiser: Literal["exact", "first-step", "online"] = "exact"
+    decay: float = 1.0
+    step: float = 1.0
+    ridge: float = 0.0
+    beta: float | None = None
+
+    equation = "f(x), f = argmin 1/2 sum_i gamma_i |v_i - f(k_i)|^2"
+    summary = "Fits a regression to the stored pairs for every query; its choices give five other stores."
+    source = Source(
+        title="Test-time regression: a unifying framework for designing sequence models with associative memory",
+        authors="Wang, Ke Alexander and Shi, Jiaxin and Fox, Emily B.",
+        year=2025,
+        arxiv="2501.12352",
+        equation="min over f in F of 1/2 sum_i gamma_i |v_i - f(k_i)|^2",
+        deviations=(
+            "decays are one number for all pairs",
+            "kernels are e^(beta k.x), which on unit keys is the Gaussian kernel up to a common factor",
+            "where the fit is not unique the smallest coefficients are taken",
+        ),
+    )
+    cost = "write d_k + d_v (copied), recall n d_k^2 (fit) + n (d_k + d_v)"
+
+    def __post_init__(self) -> None:
+        if self.function not in _FUNCTIONS:
+            raise InputError(
+                f"`function` of WeightedRegression must be one of {', '.join(_FUNCTIONS)}; got {self.function!r}."
+            )
+        if self.optimiser not in _OPTIMISERS:
+            raise InputError(
+                f"`optimiser` of WeightedRegression must be one of {', '.join(_OPTIMISERS)}; got {self.optimiser!r}."
+            )
+        if self.function != "linear" and self.optimiser != "exact":
+            raise InputError(
+                f"`optimiser` of WeightedRegression must be 'exact' for function={self.function!r}; "
+                f"got {self.optimiser!r}. Gradient steps are for function='linear'."
+            )
+        for name, fits, words in (
+            ("decay", is_number(self.decay) and 0 < self.decay <= 1, "a number in (0, 1]"),
+            ("step", is_number(self.step) and self.step > 0, "a finite number > 0"),
+            ("ridge", is_number(self.ridge) and self.ridge >= 0, "a finite number >= 0"),
+            ("beta", self.beta is None or (is_number(self.beta) and self.beta >= 0), "a finite number >= 0, or None"),
+        ):
+            if not fits:
+                raise InputError(f"`{name}` of WeightedRegression must be {words}; got {getattr(self, name)!r}.")
+
+    @property
+    def traits(self) -> Traits:
+        """Linear in the values with shared weights, growing; order and rewrites follow the choices."""
+        rewrite: Rewrite = "averages" if self.optimiser == "exact" else "adds"
+        if self.optimiser == "online":
+            rewrite = "replaces" if self.step == 1 else "decays"
+        elif self.decay < 1:
+            rewrite = "decays"
+        return Traits(
+            linear_in_values="shared",
+            order_free=self.decay == 1 and self.optimiser != "online",
+            rewrite=rewrite,
+            bounded=False,
+            keeps_pairs=True,
+        )
+
+    # ------------------------------------------------------------------ recall
+
+    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
+        """Return weights times values, in blocks of queries."""
+        xp, wide = state.xp, working_dtype(state.dtype, state.xp)
+        values, count = in_dtype(state["values"], wide, xp), int(queries.shape[-2])
+        items = item_count(state.batch, tuple(queries.shape[:-2]))
+        width = max(1, _TILE // max(1, state.n * items))
+        parts = []
+        for start in range(0, max(1, count), width):
+            at = slice(start, min(start + width, count))
+            seen = None if mask is None else mask[..., at, :]
+            parts.append(self._weights(state, queries[..., at, :], seen) @ values)
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-2)
+
+    def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
+        """Return the row of weights over the pairs that the fit gives to each query."""
+        xp, wide, m = state.xp, working_dtype(state.dtype, state.xp), int(queries.shape[-2])
+        keys, queries = (in_dtype(x, wide, xp) for x in (state["keys"], queries))
+        if state.n == 0 or m == 0:
+            lead = ar.broadcast_shapes(state.batch, tuple(queries.shape[:-2]))
+            return xp.zeros((*lead, m, state.n), dtype=wide, device=state.device)
+        seen = xp.ones((1, state.n), dtype=xp.bool, device=state.device) if mask is None else mask
+        counts = xp.cumulative_sum(xp.astype(seen, xp.int64), axis=-1)
+        gamma = xp.where(seen, xp.astype(self.decay ** xp.astype(counts[..., -1:] - counts, xp.float64), wide), 0.0)
+        if self.function == "linear" and self.optimiser == "first-step":
+            return self.step * gamma * (queries @ transpose(keys))
+        if self.function == "linear" and self.optimiser == "online":
+            return self._online(keys, queries, gamma, seen, counts)
+        if self.function == "linear":
+            return self._fit(keys[..., None, :, :], queries[..., None, :], gamma, self.ridge)
+        return self._around(keys, queries, gamma, self._beta(state.d_k))
+
+    def _fit(self, features: Array, asked: Array, gamma: Array, ridge: float) -> Array:
+        """Return what each pair has in the fit at x, (..., m, n).
+
+        Parameters: features X (..., m or 1, n, d), asked x (..., m, 1, d) or (1, d), gamma (..., m or 1, n). With
+        A = sqrt(gamma) X it is x^T A^+ sqrt(gamma), A^+ the first n columns of the pseudo-inverse of
+        [A; sqrt(ridge) I].
+        """
+        xp, root = ar.namespace(features), ar.namespace(features).sqrt(gamma)
+        n, width = int(features.shape[-2]), int(features.shape[-1])
+        if width == 0:
+            return 0 * root + xp.sum(0 * asked, axis=(-2, -1))[..., None]
+        matrix = root[..., None] * features
+        if ridge:
+            eye = xp.eye(width, dtype=matrix.dtype, device=ar.device_of(matrix)) * math.sqrt(ridge)
+            matrix = xp.concat([matrix, xp.broadcast_to(eye, (*matrix.shape[:-2], width, width))], axis=-2)
+        inverse = xp.linalg.pinv(solvable(matrix, xp), rtol=0.0 if ridge else tolerance(n, width, matrix.dtype, xp))
+        return (asked @ inverse[..., :n])[..., 0, :] * root
+
+    def _around(self, keys: Array, queries: Array, gamma: Array, beta: float) -> Array:
+        """Return the weights of a fit around each query, with kernel weights e^(beta k.x) gamma."""
+        xp = ar.namespace(keys)
+        logits = beta * (queries @ transpose(keys))
+        logits = xp.where(gamma > 0, logits, xp.full_like(logits, -float("inf")))
+        peak = xp.max(logits, axis=-1, keepdims=True)
+        if not bool(xp.all(peak < float("inf"))):
+            raise RecallOverflowError(
+                f"a logit of {self.name} left the range of {ar.dtype_name(logits.dtype)}; scale keys and queries to "
+                "unit length or lower beta."
+            )
+        some = peak > -float("inf")
+        kernel = gamma * xp.exp(logits - xp.where(some, peak, xp.zeros_like(peak)))
+        total = xp.sum(kernel, axis=-1, keepdims=True)
+        kernel = kernel / xp.where(some, total, xp.ones_like(total))
+        if self.function == "constant":
+            return kernel
+        shifted = keys[..., None, :, :] - queries[..., :, None, :]
+        features = xp.concat(
+            [xp.ones_like(shifted[..., :1] if shifted.shape[-1] else kernel[..., None]), shifted], axis=-1
+        )
+        first = xp.eye(int(features.shape[-1]), dtype=keys.dtype, device=ar.device_of(keys))[:1, :]
+        return self._fit(features, first, kernel, 0.0)
+
+    def _online(self, keys: Array, queries: Array, gamma: Array, seen: Array, counts: Array) -> Array:
+        """Return the weights after one gradient step per visible pair: D o Q K^T times (I + step D o K K^T)^-1 step."""
+        xp, n = ar.namespace(keys), int(keys.shape[-2])
+        similar, gram = queries @ transpose(keys), keys @ transpose(keys)
+        places = xp.arange(n, device=ar.device_of(keys))
+        rows = []
+        for i in range(int(seen.shape[-2])):
+            own, at = seen[..., i, :], slice(None) if seen.shape[-2] == 1 else slice(i, i + 1)
+            past = (places[:, None] > places) & own[..., :, None] & own[..., None, :]
+            ages = xp.where(past, counts[..., i, :, None] - counts[..., i, None, :], 0)
+            between = xp.where(past, xp.astype(self.decay ** xp.astype(ages, xp.float64), gram.dtype), 0.0)
+            solve = inverse_unit_lower(self.step * between * gram)
+            rows.append(self.step * ((similar[..., at, :] * gamma[..., i : i + 1, :]) @ solve))
+        return rows[0] if len(rows) == 1 else xp.concat(rows, axis=-2)
+
+    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
+        if self.decay == 1 and self.function == "constant":
+            found = attend(state["keys"], state["values"], queries, self._beta(state.d_k), mask)
+            return found._replace(output=self._recall(state, queries, mask))
+        if self.decay == 1 and self.optimiser == "first-step":
+            return super()._recall_with_mass(state, queries, mask)
+        raise InputError(
+            "shards of WeightedRegression merge only where each pair's share is its own: function='constant', or "
+            "optimiser='first-step', with decay=1. Write the pairs into one store and use recall."
+        )
+
+    def _beta(self, d_k: int) -> float:
+        return math.sqrt(d_k) if self.beta is None else float(self.beta)
+
+
+register(
+    "test-time-regression",
+    WeightedRegression,
+    summary=WeightedRegression.summary,
+    options={
+        "function": "linear (default), constant or local-linear",
+        "optimiser": "exact (default), first-step or online, the latter two for linear functions",
+        "decay": "weight of a pair per pair written after it, in (0, 1] (default 1)",
+        "step": "rate of gradient steps (> 0, default 1)",
+        "ridge": "weight of |W|^2 in exact linear fits (>= 0, default 0: smallest W)",
+        "beta": "sharpness of the kernel of constant and local-linear fits (default sqrt(d_k))",
+    },
+)
