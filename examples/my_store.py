@@ -1,4 +1,4 @@
-"""A store of your own in ten lines, one with two mistakes, and a plain function: check and measure each of them.
+"""A store of your own in ten lines, one with a mistake, and a plain function: check and measure each of them.
 
 From this folder:
 
@@ -37,9 +37,7 @@ class Fading(Store):
 
 @dataclass(frozen=True)
 class Careless(Fading):
-    """The same with two mistakes: it fades once per call instead of once per pair, and says that order is free."""
-
-    traits = Traits(linear_in_values="shared", order_free=True, rewrite="decays", bounded=True)
+    """The same with a mistake: it fades once per call of write instead of once per pair."""
 
     def put(self, state, keys, values):
         return {"W": self.keep * state["W"] + values.mT @ keys}

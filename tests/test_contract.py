@@ -59,7 +59,7 @@ def test_own_stores_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     assert contract.check(make_store("my_store:Fading")).ok
     assert contract.check(make_store("my_store:nearest")).ok
     wrong = contract.check(make_store("my_store:Careless"))
-    assert {"split-law", "rewrite"} <= {f.check for f in wrong.failures}
+    assert {"split-law", "rewrite", "order"} <= {f.check for f in wrong.failures}
     assert "write(7) then write(13)" in wrong.text()
 
 

@@ -78,7 +78,7 @@ def _found(address: str) -> Any:
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):
-            names = [n for n, x in vars(module).items() if callable(x) and not n.startswith("_")]
+            names = [n for n, x in vars(module).items() if getattr(x, "__module__", None) == name and n[0] != "_"]
             near = difflib.get_close_matches(attribute, names, n=3, cutoff=0.5)
             offer = f" Did you mean {' or '.join(near)}?" if near else ""
             place = getattr(module, "__file__", None) or "a folder"
