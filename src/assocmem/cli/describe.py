@@ -156,22 +156,9 @@ def trait_words(traits: Traits) -> dict[str, str]:
 
 
 def _state_numbers(store: Store, n: int = 64) -> int | None:
-    import numpy as np
+    from assocmem.lab.required import counted_state
 
-    from assocmem.core.random import stream
-
-    if store.traits.keys == "ids":
-        return None
-    rng = stream(0, "card")
-    keys = rng.standard_normal((n, 64))
-    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
-    extras = {
-        e.name: np.zeros(tuple({"n": n, "d_k": 64, "d_v": 64}[a] if isinstance(a, str) else a for a in e.shape))
-        + min(max(1.0, e.low), e.high)
-        for e in store.traits.extras
-        if e.required
-    }
-    return store.write(store.empty(64, 64), keys, rng.standard_normal((n, 64)), **extras).size
+    return None if store.traits.keys == "ids" else counted_state(store, 64, 64, n)
 
 
 def _state_words(store: Store) -> str:

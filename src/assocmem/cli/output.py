@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 JSON_HELP = "Print JSON with the definition of every quantity instead of a table."
@@ -58,7 +59,6 @@ def print_table(
 ) -> None:
     """Print a table to the terminal; the columns in `numeric` are set flush right."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
@@ -66,12 +66,31 @@ def print_table(
         table.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)
+    _console().print(table)
+
+
+def _console() -> Any:
+    """Return a console as wide as the terminal, or 120 columns where the output goes elsewhere."""
+    import sys
+
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
+
+
+@contextmanager
+def progress_bar(words: str, *, hidden: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar on stderr while something runs; yields what it is told with: (done, total)."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bars:
+        task = bars.add_task(words, total=1.0)
+        yield lambda done, total: bars.update(task, completed=done / max(1, total))
 
 
 def print_pairs(pairs: Mapping[str, str]) -> None:
     """Print names and texts in two columns."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -79,4 +98,4 @@ def print_pairs(pairs: Mapping[str, str]) -> None:
     table.add_column(overflow="fold")
     for name, text in pairs.items():
         table.add_row(name, text)
-    Console(highlight=False, markup=False).print(table)
+    _console().print(table)

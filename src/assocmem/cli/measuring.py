@@ -1,0 +1,190 @@
+"""`capacity` and `measure`: how many memories a store holds, on random keys and on a user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from assocmem.cli import app
+from assocmem.cli.describe import STORE_HELP
+from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
+from assocmem.cli.settings import SET_HELP, settings_from
+
+
+@app.command()
+def capacity(
+    store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
+    d_k: int = typer.Option(64, "--d-k", min=1, help="Key width."),
+    beta: float | None = typer.Option(None, "--beta", help="Sharpness on unit keys (softmax, exp-series)."),
+    terms: int | None = typer.Option(None, "--terms", help="Terms of the power series (exp-series)."),
+    power: float | None = typer.Option(None, "--power", help="Exponent (relu-power)."),
+    sharpness: str | None = typer.Option(None, "--sharpness", help="Policy: constant, log-n, qwen, yarn (softmax)."),
+    reference: float | None = typer.Option(None, "--reference", help="Reference length L of the policy (softmax)."),
+    others: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help=SET_HELP),
+    ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
+    cosine: float = typer.Option(1.0, "--query-cosine", help="Cosine between queries and stored keys."),
+    sampler: str = typer.Option("auto", "--sampler", help="auto, similarities or keys."),
+    max_memories: int | None = typer.Option(None, "--max-memories", min=2, help="Largest M to look at."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
+    workers: int | None = typer.Option(None, "--workers", min=1, help="Processes; by default all cores."),
+    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+) -> None:
+    """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
+    from assocmem.core.register import make_store
+    from assocmem.lab.capacity import capacity as measure_capacity
+
+    named = {"beta": beta, "terms": terms, "power": power, "sharpness": sharpness, "reference": reference}
+    settings = settings_from(named, others)
+    made = make_store(store, **settings)
+    with progress_bar("measuring", hidden=as_json) as report:
+        found = measure_capacity(
+            (store, made), d_k, seed=seed, threshold=ratio, cosine=cosine, sampler=sampler, largest=max_memories,
+            workers=workers, progress=report,
+        )  # fmt: skip
+    row = found.row()
+    if as_json:
+        print_json({"settings": settings, **row}, CAPACITY_WORDS | {"statistic": row["definition"]})
+        return
+    theory = number(row["theory"]) if row["theory"] else row["theory_reason"]
+    measured = f"{number(row['value'])}  ({interval(row['low'], row['high'])})" if row["value"] else row["reason"]
+    print_pairs(
+        {
+            "store": store + "".join(f", {k} = {v}" for k, v in settings.items()),
+            "capacity, theory": theory,
+            "capacity, measured": measured,
+            "counts as failure": f"{row['statistic']} ratio of {ratio:g}, d_k = {d_k}, query cosine {cosine:g}",
+            "measured by": f"{row['sampler']}, {row['n_trials']:,} trials at the M with fewest, seed {seed}",
+        }
+        | ({"note": row["note"]} if row["note"] else {})
+    )
+
+
+@app.command()
+def measure(
+    keys: str = typer.Option(
+        ..., "--keys", metavar="FILE", help=".npy, .npz or .safetensors; FILE:NAME picks an array."
+    ),
+    values: str | None = typer.Option(None, "--values", metavar="FILE", help="Values; random ones by default."),
+    queries: str | None = typer.Option(None, "--queries", metavar="FILE", help="Queries; the stored keys by default."),
+    targets: str | None = typer.Option(None, "--targets", metavar="FILE", help="For each query the row it asks for."),
+    stores: list[str] = typer.Option([], "--store", help="A store's key or MODULE:CLASS; may be given several times."),
+    beta: float | None = typer.Option(None, "--beta", help="Sharpness of the stores that have one."),
+    centre: bool = typer.Option(False, "--centre", help="Also measure the keys minus their mean."),
+    whiten: bool = typer.Option(False, "--whiten", help="Also measure the keys whitened."),
+    normalise: bool = typer.Option(False, "--normalise", help="Scale every key to length 1."),
+    ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
+    max_memories: int | None = typer.Option(None, "--max-memories", min=2, help="Largest M to measure."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
+    workers: int | None = typer.Option(None, "--workers", min=1, help="Processes; by default all cores."),
+    out: Path | None = typer.Option(None, "--out", help="Folder for the whole curve as CSV and NDJSON."),
+    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+) -> None:
+    """Measure your own keys: ratio, capacity and geometry, raw and (if asked) centred and whitened."""
+    from assocmem.core.errors import InputError
+    from assocmem.inputs import read_matrix, read_targets
+    from assocmem.lab.given import memories_of
+    from assocmem.lab.measure import DEFAULT_STORES
+    from assocmem.lab.measure import measure as measure_keys
+
+    if (queries is None) != (targets is None):
+        raise InputError("`--queries` and `--targets` go together: which row does each query ask for?")
+    array = read_matrix(keys, "keys")
+    n = array.shape[-2]
+    counts = None if max_memories is None else [m for m in memories_of(None, n) if m <= max_memories] or [max_memories]
+    preparations = ["raw"] + ["centre"] * centre + ["whiten"] * whiten
+    with progress_bar("measuring", hidden=as_json) as report:
+        found = measure_keys(
+            array,
+            None if values is None else read_matrix(values, "values"),
+            queries=None if queries is None else read_matrix(queries, "queries"),
+            targets=None if targets is None else read_targets(targets, n),
+            stores=_made(stores) or DEFAULT_STORES, beta=beta, preparation=preparations, normalise=normalise,
+            memories=counts, threshold=ratio, seed=seed, workers=workers, progress=report,
+        )  # fmt: skip
+    if out is not None:
+        _write(out, found, {"keys": Path(keys).name, "preparations": preparations, "normalise": normalise}, seed)
+    if as_json:
+        data = {"capacities": found.capacities, "geometry": found.geometry, "curve": found.curve, "words": found.words}
+        print_json(data, MEASURE_WORDS)
+        return
+    _print_measurement(found, array.shape)
+    if out is not None:
+        print(f"The whole curve is in {out / 'measured.csv'}.")
+
+
+def _made(stores: list[str]) -> list[Any]:
+    """Return the stores as the lab takes them: keys as they are, a user's own made."""
+    from assocmem.core.register import entry, make_store
+
+    for store in stores:
+        if ":" not in store:
+            entry(store)
+    return [(store, make_store(store)) if ":" in store else store for store in stores]
+
+
+def _write(out: Path, found: Any, config: dict[str, Any], seed: int) -> None:
+    from assocmem.core.results import Results, header_for
+
+    header = header_for(config=config, seed=seed, definitions=MEASURE_WORDS) | {"words": list(found.words)}
+    Results("measured", tuple(found.curve), header).write(out)
+
+
+def _print_measurement(found: Any, shape: tuple[int, ...]) -> None:
+    heads = len({row["head"] for row in found.capacities}) > 1
+    print(f"keys of shape {shape}")
+    columns = ["head"] * heads + ["keys", "rows", "columns used", "effective dimension", "mean cosine", "shared mean"]
+    print_table(
+        columns,
+        [
+            [str(g["head"])] * heads
+            + [g["preparation"], f"{g['n_rows']:,}", _used(g), number(g["effective_dimension"]),
+               number(g["mean_cosine"]), "–" if g["shared_mean_share"] is None else f"{g['shared_mean_share']:.1%}"]
+            for g in found.geometry
+        ],
+        numeric=columns,
+    )  # fmt: skip
+    columns = ["head"] * heads + ["keys", "store", "capacity", "95 % interval", "right choices at the largest M"]
+    print_table(
+        columns,
+        [
+            [str(c["head"])] * heads
+            + [c["preparation"], c["label"], number(c["value"]) if c["value"] else c["reason"],
+               interval(c["low"], c["high"]), "–" if c.get("choice_there") is None else f"{c['choice_there']:.0%}"]
+            for c in found.capacities
+        ],
+        numeric=("95 % interval",),
+    )  # fmt: skip
+    for sentence in found.words:
+        print(sentence)
+    for note in dict.fromkeys(c["note"] for c in found.capacities if c.get("note")):
+        print(f"note: {note}")
+
+
+def _used(row: dict[str, Any]) -> str:
+    dropped = row["columns_dropped"]
+    return f"{row['d_k']}" + (f" ({dropped} without variance dropped)" if dropped else "")
+
+
+CAPACITY_WORDS = {
+    "value": "measured capacity: the M at which the statistic of the ratio crosses the threshold; M counts the target",
+    "low, high": "ends of the 95 % interval of the measured capacity",
+    "theory": "capacity that theory gives for random unit keys; null with a reason where there is none",
+    "theory_log": "natural logarithm of the same, finite where the number is not",
+    "difference": "measured over predicted, less one",
+    "ratio_there": "the ratio at largest_m, the largest M that was measured",
+    "n_trials": "independent trials at the measured M with the fewest",
+    "threshold": "interference-to-signal ratio that counts as failure (dimensionless amplitude ratio)",
+    "cosine": "cosine between a query and the stored key that it asks for",
+}
+MEASURE_WORDS = {
+    "value": "in capacities: M at which the ratio crosses the threshold, the target counted; in curve: the ratio",
+    "low, high": "ends of the 95 % interval over random subsets of the given rows",
+    "choice": "share of recalls whose largest inner product is with the right one of the M stored values",
+    "effective_dimension": "1 / E cos^2 over pairs of distinct rows: random unit keys of that width overlap as much",
+    "mean_cosine": "mean cosine over pairs of distinct rows",
+    "shared_mean_share": "||mean||^2 / mean ||key||^2",
+    "participation_ratio": "(tr C)^2 / tr C^2 of the second moment C of the keys",
+    "columns_dropped": "columns without variance, left out",
+}

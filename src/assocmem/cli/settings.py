@@ -1,0 +1,56 @@
+"""Settings of a store from the command line: the common ones by name, any other as `--set name=value`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from assocmem.core.errors import InputError
+from assocmem.core.register import entry
+
+SET_HELP = "Any other setting of the store, as NAME=VALUE; may be given several times."
+
+
+def parse(text: str) -> Any:
+    """Return the value that a setting's text stands for: a number (also 1e3, inf), true, false, none, or the text.
+
+    >>> parse("1e3"), parse("2"), parse("outer"), parse("true")
+    (1000.0, 2, 'outer', True)
+    """
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if text.startswith(("[", "{")):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"`--set` holds {text!r}, which is not valid JSON: {error.msg}.") from error
+    return text
+
+
+def settings_from(named: dict[str, Any], others: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that were given: the named options that are not None, and every NAME=VALUE."""
+    given = {name: value for name, value in named.items() if value is not None}
+    for text in others:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise InputError(f"`--set` wants NAME=VALUE, such as ridge=0.1; got {text!r}.")
+        given[name.strip().replace("-", "_")] = parse(value.strip())
+    for name, value in given.items():
+        if isinstance(value, float) and math.isnan(value):
+            raise InputError(f"`{name}` must be a number; got nan.")
+    return given
+
+
+def only_known(store: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that a registered store takes; a user's own store takes all."""
+    if ":" in store:
+        return settings
+    return {name: value for name, value in settings.items() if name in entry(store).options}

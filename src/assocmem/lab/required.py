@@ -1,0 +1,77 @@
+"""What every store would need to serve M memories: whether it can, the numbers it holds, the cost of a recall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assocmem.core.random import stream
+from assocmem.core.register import entry, stores
+from assocmem.core.store import Store
+from assocmem.theory import Requirement, optimal_requirement, requirement
+
+COUNTED = (96, 160)
+
+
+def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: float = 1.0) -> list[dict[str, Any]]:
+    """Return a row for every registered store: feasible (None: no theory), ratio at M, largest M, numbers_held, cost.
+
+    Parameters: d_k, d_v, widths >= 1; n_memories, M >= 1, the target counted; ratio > 0; cosine of the query. Numbers
+    held are counted from arrays: of a store that keeps its pairs the count per pair, times M. Cost is multiply-adds of
+    one recall as the store states it.
+
+    >>> found = {row["store"]: row for row in requirements(64, 64, 1000, 1.0)}
+    >>> found["outer-product"]["feasible"], found["squared-relu"]["feasible"], found["outer-product"]["numbers_held"]
+    (False, True, 4096)
+    """
+    rows = []
+    for key in stores():
+        store = entry(key).make()
+        if store.traits.keys == "ids":
+            continue
+        answer = _answer(key, store, d_k, n_memories, ratio, cosine)
+        rows.append(
+            {
+                "store": key,
+                "label": f"{key}, beta = sqrt(d_k)" if key == "softmax" else key,
+                "feasible": None if answer is None else answer.feasible,
+                "ratio": None if answer is None else answer.reached.value,
+                "largest": None if answer is None else answer.largest.value,
+                "numbers_held": numbers_held(store, d_k, d_v, n_memories),
+                "cost": store.cost.rpartition("recall ")[2] or None,
+                "reason": "there is no formula for this store; `assocmem capacity` measures it" if answer is None
+                else answer.sentence,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _answer(key: str, store: Store, d_k: int, n_memories: float, ratio: float, cosine: float) -> Requirement | None:
+    if key == "optimal-linear":
+        return optimal_requirement(d_k, n_memories, ratio, cosine)
+    similarity = store.similarity(d_k, max(1, min(int(n_memories), 2**62)))
+    return None if similarity is None else requirement(similarity, d_k, n_memories, ratio, cosine)
+
+
+def numbers_held(store: Store, d_k: int, d_v: int, n_memories: float) -> float:
+    """Return the numbers in the state with M memories, counted from the arrays of two small states."""
+    few, many = (counted_state(store, d_k, d_v, n) for n in COUNTED)
+    if store.traits.bounded:
+        return many
+    per_pair = (many - few) / (COUNTED[1] - COUNTED[0])
+    return many + per_pair * (n_memories - COUNTED[1])
+
+
+def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:
+    """Return the size of the store's state after n pairs with random unit keys, extras at their mildest."""
+    rng = stream(0, "counted", n)
+    keys = rng.standard_normal((n, d_k))
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    sizes = {"n": n, "d_k": d_k, "d_v": d_v}
+    extras = {
+        e.name: np.full(tuple(sizes[a] if isinstance(a, str) else a for a in e.shape), min(max(1.0, e.low), e.high))
+        for e in store.traits.extras
+        if e.default is None
+    }
+    return store.write(store.empty(d_k, d_v), keys, rng.standard_normal((n, d_v)), **extras).size
