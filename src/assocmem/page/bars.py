@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from assocmem.core.errors import InputError
 from assocmem.core.random import stream
-from assocmem.core.types import Pairs
+from assocmem.core.types import Pairs, Prediction, Statistic
 from assocmem.inputs import at_cosine, glyph_pairs, key_law
-from assocmem.page.offer import COUNTS, LETTERS, MEMORIES, choice, rounded
+from assocmem.inputs.glyphs import glyphs
+from assocmem.lab.predicted import predicted_capacity, predicted_ratio
+from assocmem.page.offer import COUNTS, LETTERS, MEMORIES, PICTURES, choice, rounded
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.theory import capacity, none, optimal_ratio, ratio
 
 PAGE_SEED = 7
 TARGET = 0
@@ -66,34 +68,40 @@ def bars(name: str, d_k: int, cosine: float, draw: int, beta: float) -> dict[str
     ratios = [float(by_weights(row[None, :], np.array([TARGET]))[0]) for row in rows]
     relative = [row / (row[TARGET] or 1.0) for row in rows]
     shared = {"rows": [rounded(r, 4) for r in relative]} if name == "optimal" else {"row": rounded(relative[-1], 4)}
-    predictions = [_expected(name, d_k, m, cosine, beta) for m in COUNTS]
+    predictions = expected(name, d_k, cosine, beta)
     return {
         **shared,
         "ratio": rounded(ratios),
         "expected": [None if p.value is None else rounded([p.value])[0] for p in predictions],
         "expected_reason": next((p.reason for p in predictions if p.value is None), ""),
+        "statistic": statistic_of(name, cosine),
         "signal": rounded([abs(x) for x in own]),
         "interference": rounded([r * abs(x) for r, x in zip(ratios, own, strict=True)]),
-        "capacity": _capacity(name, d_k, cosine, beta),
+        "capacity": expected_capacity(name, d_k, cosine, beta),
     }
 
 
-def _expected(name: str, d_k: int, m: int, cosine: float, beta: float) -> Any:
-    if name == "optimal":
-        if cosine != 1.0:
-            return none("ratio", "there is no closed form for the optimal store asked with a noisy query")
-        return optimal_ratio(d_k, m, law="sphere")
-    similarity = choice(name).store(beta).similarity(d_k, m)
-    if similarity is None:
-        return none("ratio", "this store has no similarity form")
-    return ratio(similarity, d_k, m, cosine=cosine)
+def statistic_of(name: str, cosine: float = 1.0) -> Statistic:
+    """Return the statistic over draws that the page expects of a store's ratio.
+
+    The root mean square, but for the optimal store asked with clean queries the median: near M = d_k its ratio has
+    a heavy tail.
+    """
+    return "median" if name == "optimal" and cosine == 1 else "rms"
 
 
-def _capacity(name: str, d_k: int, cosine: float, beta: float) -> float | None:
-    if name == "optimal":
-        return float(2 * d_k) if cosine == 1.0 else None
-    similarity = choice(name).store(beta).similarity(d_k, MEMORIES)
-    value = capacity(similarity, d_k, cosine=cosine).value if similarity else None
+@lru_cache(maxsize=1024)
+def expected(name: str, d_k: int, cosine: float, beta: float) -> tuple[Prediction, ...]:
+    """Return what theory says of the ratio at every M in COUNTS."""
+    store, statistic = choice(name).store(beta), statistic_of(name, cosine)
+    return tuple(predicted_ratio(store, d_k, m, cosine=cosine, statistic=statistic) for m in COUNTS)
+
+
+@lru_cache(maxsize=1024)
+def expected_capacity(name: str, d_k: int, cosine: float, beta: float) -> float | None:
+    """Return the M at which the expected ratio reaches 1, None where theory has no answer."""
+    store, statistic = choice(name).store(beta), statistic_of(name, cosine)
+    value = predicted_capacity(store, d_k, cosine=cosine, statistic=statistic).value
     return None if value is None else rounded([value])[0]
 
 
@@ -101,30 +109,33 @@ def pictures(name: str, letter: str, d_k: int = 64, beta: float = 8.0) -> dict[s
     """Return what the store recalls for one glyph at every M of the slider, as bytes of ink (0..255) in base64.
 
     Each picture is 16 x 16; keys are random unit vectors of width d_k; values are glyphs minus their mean, which is
-    added back to draw.
+    added back to draw. The recall is divided by the target's own weight, so that its ink keeps its depth.
     """
-    if letter not in LETTERS:
-        raise ValueError(f"the opening picture offers {', '.join(LETTERS)}; got {letter!r}.")
-    from assocmem.inputs.glyphs import glyphs
-
+    if name not in PICTURES:
+        raise InputError(f"the opening picture offers {', '.join(PICTURES)}; got {name!r}.")
     font, store = glyphs(), choice(name).store(beta)
     pairs = glyph_pairs(PAGE_SEED, LETTERS.index(letter), MEMORIES, d_k, first=letter)
     frames, ratios = [], []
     for m in (1, *COUNTS):
         held = Pairs(pairs.keys[:m], pairs.values[:m])
+        weights = recall_weights(store, held, held.keys[:1])
         recalled = store.recall(
             store.write(store.empty(d_k, pairs.values.shape[1]), held.keys, held.values), held.keys[:1]
         )
-        weights = recall_weights(store, held, held.keys[:1])
-        own = weights[0, TARGET]
-        picture = font.picture(recalled[0] / own)
-        frames.append(base64.b64encode(np.clip(np.rint(255 * picture), 0, 255).astype(np.uint8).tobytes()).decode())
+        frames.append(_inked(font.picture(recalled[0] / weights[0, TARGET])))
         ratios.append(float(by_weights(weights, np.array([TARGET]))[0]))
-    truth = np.rint(255 * font.images[font.chars.index(letter)]).astype(np.uint8)
+    return {"letter": letter, "counts": [1, *COUNTS], "frames": frames, "ratio": rounded(ratios, 4)}
+
+
+def glyph_sheet() -> dict[str, Any]:
+    """Return all stored pictures, one bit a pixel in base64 (32 bytes a picture), and where each letter stands."""
+    font = glyphs()
+    bits = np.packbits(font.images.reshape(len(font.chars), -1) > 0.5, axis=1)
     return {
-        "letter": letter,
-        "counts": [1, *COUNTS],
-        "frames": frames,
-        "truth": base64.b64encode(truth.tobytes()).decode(),
-        "ratio": rounded(ratios, 4),
+        "bits": base64.b64encode(bits.tobytes()).decode(),
+        "first": {letter: font.chars.index(letter) for letter in LETTERS},
     }
+
+
+def _inked(picture: np.ndarray[Any, Any]) -> str:
+    return base64.b64encode(np.clip(np.rint(255 * picture), 0, 255).astype(np.uint8).tobytes()).decode()

@@ -5,15 +5,33 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
+
 from assocmem.core.register import entry, stores
 from assocmem.core.store import Store
+from assocmem.core.types import State
 from assocmem.lab.predicted import predicted_capacity
 from assocmem.page.offer import rounded
+from assocmem.ruler.bench import Bench
+
+WIDTH, PAIRS = 64, 1000
 
 
 def cards() -> dict[str, Any]:
     """Return every store with its one-line rule, capacity at d_k = 64, state, and a card of texts and code."""
-    return {"stores": [_card(key) for key in stores()]}
+    about = (
+        f"Capacity: memories at which interference equals the signal, by theory where there is one, d_k = {WIDTH}. "
+        f"Numbers held: counted after {PAIRS:,} pairs with d_k = d_v = {WIDTH}; then the state grows with every pair, "
+        "or never more."
+    )
+    return {"about": about, "stores": [_card(key) for key in stores()]}
+
+
+def _held(store: Store) -> State:
+    """Return the store's state after 1000 drawn pairs of the kind it takes, with d_k = d_v = 64."""
+    bench = Bench(store, np, "page cards")
+    lot = bench.lot(PAIRS, d_k=WIDTH, d_v=WIDTH, extras="plain")
+    return store.write(store.empty(WIDTH, WIDTH), lot.keys, lot.values, **lot.extras)
 
 
 def _card(key: str) -> dict[str, Any]:
@@ -39,7 +57,9 @@ def _card(key: str) -> dict[str, Any]:
         "summary": found.summary,
         "equation": store.equation,
         "capacity": capacity,
-        "state": "bounded" if store.traits.bounded else "grows with M",
+        "article": found.article,
+        "held": _held(store).size,
+        "state": "never more" if store.traits.bounded else "grows",
         "card": words,
         "code": _code(store),
     }

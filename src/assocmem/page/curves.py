@@ -2,54 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from assocmem.lab.keys import key_curves
+from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.similarities import similarity_curves
-from assocmem.page.bars import PAGE_SEED
+from assocmem.page.bars import PAGE_SEED, expected, expected_capacity, statistic_of
 from assocmem.page.offer import CHOICES, choice, rounded
-from assocmem.theory import capacity, optimal_ratio, ratio
 
 GRID = tuple(sorted({max(2, round(2 ** (k / 2))) for k in range(2, 41)}))
 MEASURED = tuple(2**k for k in range(2, 15, 2))
-TRIALS = 12
+TRIALS, KEY_TRIALS = 12, 12
+COLUMNS = ("m", "ratio", "low", "high", "trials", "theory", "sampler")
 
 
 def curves(d_k: int, beta: float) -> dict[str, Any]:
-    """Return theory, measured points and capacities of all stores of the page at one width and sharpness."""
-    theory, ends = [], {}
-    for option in CHOICES:
-        for m in GRID:
-            value = _theory(option.id, d_k, m, beta)
-            if value is not None and value > 1e-9:
-                theory.append({"label": option.label, "n_memories": m, "theory": rounded([value])[0]})
-        ends[option.id] = _capacity(option.id, d_k, beta)
+    """Return theory, measured points, capacities and the expected ratio at the bars' M of all stores of the page.
+
+    theory: for each store the lists m and ratio. measured: for each store but the optimal one (`optimal`) one list a
+    column of COLUMNS; ratio, low and high are the statistic over trials and its 95 % interval.
+    """
     measured = _measured(d_k, beta)
-    spans = [row for row in measured if row["low"] is not None and row["low"] > 0]
-    about = f"{TRIALS} trials each, from exactly drawn likenesses, seed {PAGE_SEED}"
-    return {"theory": theory, "measured": measured, "spans": spans, "capacity": ends, "about": about}
+    return {
+        "theory": {option.id: _theory(option.id, d_k, beta) for option in CHOICES},
+        "measured": {name: _columns(rows) for name, rows in measured.items()},
+        "capacity": {option.id: expected_capacity(option.id, d_k, 1.0, beta) for option in CHOICES},
+        "at": {option.id: _at_counts(option.id, d_k, beta) for option in CHOICES},
+        "about": (
+            f"Points: {TRIALS} or more trials each, from exactly drawn likenesses; optimal linear: medians over "
+            f"{KEY_TRIALS} or more draws of keys. Seed {PAGE_SEED}; the figures of `assocmem reproduce` draw with "
+            "another seed and more trials, their lines are the same."
+        ),
+    }
 
 
-def _theory(name: str, d_k: int, m: int, beta: float) -> float | None:
-    if name == "optimal":
-        return optimal_ratio(d_k, m, law="sphere").value
-    similarity = choice(name).store(beta).similarity(d_k, m)
-    return None if similarity is None else ratio(similarity, d_k, m).value
+def _theory(name: str, d_k: int, beta: float) -> dict[str, list[float]]:
+    store, statistic = choice(name).store(beta), statistic_of(name)
+    edge = (d_k + 1, d_k + 2, d_k + 4, d_k + 8, d_k + d_k // 4) if name == "optimal" else ()
+    found = []
+    for m in sorted({*GRID, *edge}):
+        value = predicted_ratio(store, d_k, m, statistic=statistic).value
+        if value:
+            found.append((m, value))
+    return {"m": [m for m, _ in found], "ratio": rounded([value for _, value in found], 4)}
 
 
-def _capacity(name: str, d_k: int, beta: float) -> float | None:
-    if name == "optimal":
-        return float(2 * d_k)
-    similarity = choice(name).store(beta).similarity(d_k, 1024)
-    value = None if similarity is None else capacity(similarity, d_k).value
-    return None if value is None else rounded([value])[0]
+def _at_counts(name: str, d_k: int, beta: float) -> list[float | None]:
+    return [None if p.value is None else rounded([p.value], 4)[0] for p in expected(name, d_k, 1.0, beta)]
 
 
-def _measured(d_k: int, beta: float) -> list[dict[str, Any]]:
-    labelled = [(c.label, c.store(beta)) for c in CHOICES if c.id != "optimal"]
+def _measured(d_k: int, beta: float) -> dict[str, list[Mapping[str, Any]]]:
+    labelled = [(c.id, c.store(beta)) for c in CHOICES if c.id != "optimal"]
     rows = similarity_curves(labelled, d_k, MEASURED, streams=TRIALS, seed=PAGE_SEED, workers=1)
-    return [
-        {name: (rounded([row[name]])[0] if isinstance(row[name], float) else row[name]) for name in
-         ("label", "n_memories", "value", "low", "high", "n_trials", "theory", "sampler")}
-        for row in rows
-        if row["value"] is not None and row["value"] > 1e-9
-    ]  # fmt: skip
+    return {name: [row for row in rows if row["label"] == name] for name, _ in labelled}
+
+
+def optimal(d_k: int) -> dict[str, list[Any]]:
+    """Return the optimal store's measured points above d_k, in lists as in `curves`.
+
+    It has no likenesses to draw: keys are drawn, written and asked. Cost: about a second.
+    """
+    counts = [round(d_k * factor) for factor in (1.25, 1.5, 2, 4, 8)]
+    store = ("optimal", choice("optimal").store(1.0))
+    rows = key_curves(
+        [store], d_k, counts, trials=KEY_TRIALS, most=2 * KEY_TRIALS, targets=8, statistics=(statistic_of("optimal"),),
+        seed=PAGE_SEED, workers=1,
+    )  # fmt: skip
+    return _columns(rows)
+
+
+def _columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    names = ("n_memories", "value", "low", "high", "n_trials", "theory", "sampler")
+    kept = [row for row in rows if row["value"] is not None and row["value"] > 0]
+    return {
+        column: [rounded([row[name]], 4)[0] if isinstance(row[name], float) else row[name] for row in kept]
+        for column, name in zip(COLUMNS, names, strict=True)
+    }

@@ -9,15 +9,23 @@ from functools import lru_cache
 from typing import Any
 
 from assocmem.core.errors import InputError
-from assocmem.page import bars, cards, contexts, curves, hand, head, offer, specs, why
+from assocmem.page import bars, cards, contexts, curves, hand, head, offer, specs, streams, why
 
 
 def offered(*, widths: tuple[int, ...] = offer.WIDTHS, draws: int = offer.LIVE_DRAWS) -> dict[str, Any]:
-    """Return what the controls offer, and the chart specifications."""
+    """Return what the controls offer, what this copy of the page leaves out, and the chart specifications."""
+    notes = {}
+    if draws < offer.LIVE_DRAWS:
+        held = "one draw" if draws == 1 else f"{draws} draws"
+        notes["draw"] = f"This copy holds {held}; assocmem explore offers {offer.LIVE_DRAWS}."
+    if widths != offer.WIDTHS:
+        named = " and ".join(map(str, widths))
+        notes["width"] = f"This copy holds {named}; assocmem explore also {_others(widths)}."
     return {
+        "notes": notes,
         "stores": [{"id": c.id, "label": c.label, "sharp": c.sharp} for c in offer.CHOICES],
         "colours": specs.colours(),
-        "pictures": [c.id for c in offer.CHOICES],
+        "pictures": list(offer.PICTURES),
         "picture_counts": [1, *offer.COUNTS],
         "letters": list(offer.LETTERS),
         "counts": list(offer.COUNTS),
@@ -32,8 +40,13 @@ def offered(*, widths: tuple[int, ...] = offer.WIDTHS, draws: int = offer.LIVE_D
             "largest": contexts.LONG_COUNTS[-1],
         },
         "tokens": len(head.TOKENS),
+        "streams": streams.offered(),
         "specs": specs.specs(),
     }
+
+
+def _others(widths: tuple[int, ...]) -> str:
+    return " and ".join(str(d) for d in offer.WIDTHS if d not in widths)
 
 
 @lru_cache(maxsize=512)
@@ -57,17 +70,25 @@ def _answer(path: str) -> dict[str, Any]:
             return why.derivations()
         case ["stores"]:
             return cards.cards()
+        case ["glyphs"]:
+            return bars.glyph_sheet()
         case ["hand", store, asked]:
             return hand.hand(_among("store", store, hand.STORES), int(_among("pair", asked, ("0", "1", "2"))))
         case ["pictures", store, letter]:
             at = int(_among("letter", letter, tuple(map(str, range(len(offer.LETTERS))))))
-            return bars.pictures(offer.choice(store).id, offer.LETTERS[at])
+            return bars.pictures(store, offer.LETTERS[at])
         case ["bars", store, width, cosine, draw]:
             return _bars(store, width, cosine, draw, None)
         case ["bars", store, width, cosine, draw, beta]:
             return _bars(store, width, cosine, draw, beta)
         case ["curves", width, beta]:
             return curves.curves(int(_number("d_k", width, offer.WIDTHS)), _number("beta", beta, offer.BETAS))
+        case ["optimal", width]:
+            return curves.optimal(int(_number("d_k", width, offer.WIDTHS)))
+        case ["streams", rule, decay, strength]:
+            return streams.streams(
+                rule, _number("decay", decay, streams.DECAYS), _number("strength", strength, streams.STRENGTHS)
+            )
         case ["contexts", width, beta, reference]:
             return contexts.long_contexts(
                 int(_number("d_k", width, offer.WIDTHS)),
@@ -110,11 +131,16 @@ def _number(name: str, text: str, choices: tuple[float, ...]) -> float:
 
 def paths(*, widths: tuple[int, ...] = offer.WIDTHS, draws: int = offer.DRAWS) -> Iterator[str]:
     """Yield every path that an export of these widths and draws holds, except "offer"."""
-    yield from ("head", "mlp", "why", "stores")
+    yield from ("head", "mlp", "why", "stores", "glyphs")
     yield from (f"hand/{store}/{asked}" for store in hand.STORES for asked in range(3))
-    yield from (f"pictures/{c.id}/{i}" for c in offer.CHOICES for i in range(len(offer.LETTERS)))
+    yield from (f"pictures/{name}/{i}" for name in offer.PICTURES for i in range(len(offer.LETTERS)))
+    for rule in streams.rules():
+        decays = streams.DECAYS if rule.decay else (1.0,)
+        strengths = streams.STRENGTHS if rule.strength else (1.0,)
+        yield from (f"streams/{rule.key}/{a:g}/{b:g}" for a in decays for b in strengths)
     for d in widths:
         yield from (f"calculator/{d}/{c:g}" for c in offer.COSINES)
+        yield f"optimal/{d}"
         yield from (f"curves/{d}/{b:g}" for b in offer.BETAS)
         yield from (f"contexts/{d}/{b:g}/{r}" for b in offer.BETAS for r in offer.REFERENCES)
         for option in offer.CHOICES:

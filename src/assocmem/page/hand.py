@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from assocmem.core.errors import InputError
 from assocmem.core.register import make_store
 from assocmem.core.types import Pairs
 from assocmem.page.offer import rounded
@@ -15,78 +16,51 @@ KEYS = np.array([[0.5, 0.5, 0.5, 0.5], [0.8, -0.6, 0.0, 0.0], [0.1, 0.1, 0.7, -0
 VALUES = np.array([[9.0, 0.0, 3.0], [0.0, 5.0, 5.0], [4.0, 8.0, 0.0]])
 BETA = 8.0
 STORES = ("outer-product", "softmax")
+PAIR_NAMES = ("pair 1", "pair 2", "pair 3")
+
+Numbers: TypeAlias = np.ndarray[Any, Any]
 
 
 def hand(name: str, asked: int) -> dict[str, Any]:
     """Return the steps of writing three pairs and asking for pair `asked` (0, 1 or 2), each with its numbers.
 
-    name: "outer-product" or "softmax" (beta = 8). Every step is {title, text, tables: [{name, rows, mark}]}.
+    name: "outer-product" or "softmax" (beta = 8). Every step is {title, text, tables}; a table is {name, rows} with,
+    where it has them, names of its lines (labels) and columns, the line to mark, and role: "signal", "interference".
     """
-    if name not in STORES or asked not in range(3):
-        raise ValueError(f"the hand-held memory offers {', '.join(STORES)} and pairs 0, 1, 2.")
+    if name not in STORES or asked not in range(len(KEYS)):
+        raise InputError(f"the hand-held memory offers {', '.join(STORES)} and pairs 0, 1, 2.")
     outer = name == "outer-product"
     store = make_store(name) if outer else make_store(name, beta=BETA)
-    steps = _writing(store) if outer else [_keeping()]
     query = KEYS[asked : asked + 1]
     state = store.write(store.empty(4, 3), KEYS, VALUES)
     answer = store.recall(state, query)[0]
     weights = recall_weights(store, Pairs(KEYS, VALUES), query)[0]
-    similarities = KEYS @ KEYS[asked]
-    products = weights[:, None] * VALUES
-    signal, noise = products[asked], products.sum(axis=0) - products[asked]
+    steps = [*_writing(store), _asking(np.asarray(state["W"]), query, answer, asked)] if outer else [_keeping()]
+    steps += [
+        _weighing_by_likeness(query, weights) if outer else _weighing_by_softmax(query, weights),
+        _adding(weights, answer, asked),
+    ]
     ratio = float(by_weights(weights[None, :], np.array([asked]))[0])
-    like = _table("likeness of the query to each key (multiply number by number, add up)", similarities[:, None], asked)
-    shares = _table("weight of each value", weights[:, None], asked)
-    parts = _table("weight × value", products, asked)
-    steps.append(
-        _step(
-            "Ask",
-            f"The query is key {asked + 1} again. How alike is it to each stored key? Itself: 1. The others: "
-            "not quite 0, and that is where the trouble starts.",
-            _table("query", query, None),
-            like,
-        )
-    )
-    if outer:
-        words = "For this memory the weight of a value simply is the likeness of its key."
-    else:
-        words = (
-            f"Softmax takes e^(8 × likeness) and divides by the total, so the weights add up to {weights.sum():.3g}."
-        )
-    steps.append(_step("Weigh", words, shares))
-    steps.append(
-        _step(
-            "Add up",
-            "Each value times its weight; the sum is what comes back.",
-            parts,
-            _table("recalled", answer[None, :], None),
-        )
-    )
-    steps.append(
-        _step(
-            "What you wanted, and what came along",
-            f"Signal is the part of value {asked + 1} itself; interference is everything the others added. "
-            f"By weights, interference divided by signal is {ratio:.3g}.",
-            _table("stored value", VALUES[asked][None, :], None),
-            _table("signal", signal[None, :], None),
-            _table("interference", noise[None, :], None),
-        )
-    )
+    steps.append(_parting(weights, answer, asked, ratio))
     return {"store": name, "asked": asked, "steps": steps, "recalled": rounded(answer), "ratio": rounded([ratio])[0]}
 
 
 def _writing(store: Any) -> list[dict[str, Any]]:
     steps, state = [], store.empty(4, 3)
-    for i in range(3):
+    for i in range(len(KEYS)):
+        before = np.asarray(state["W"])
         state = store.write(state, KEYS[i : i + 1], VALUES[i : i + 1])
+        grid = np.asarray(state["W"])
+        where = "The grid was empty." if i == 0 else "The grid keeps its size: the new numbers land on the old ones."
         steps.append(
             _step(
                 f"Write pair {i + 1}",
-                "Every number of the value times every number of the key, added to the grid."
-                + (" The grid was empty." if i == 0 else " The grid keeps its size."),
-                _table(f"key {i + 1}", KEYS[i][None, :], None),
-                _table(f"value {i + 1}", VALUES[i][None, :], None),
-                _table("memory: 3 rows of 4 numbers", np.asarray(state["W"]), None),
+                "Multiply every number of the value by every number of the key and add the results to the grid. "
+                + where,
+                _table(f"key {i + 1}", KEYS[i]),
+                _table(f"value {i + 1}", VALUES[i]),
+                _table("added: value × key", grid - before),
+                _table("the grid now: 3 rows of 4 numbers", grid),
             )
         )
     return steps
@@ -95,9 +69,67 @@ def _writing(store: Any) -> list[dict[str, Any]]:
 def _keeping() -> dict[str, Any]:
     return _step(
         "Write all three pairs",
-        "This memory keeps the pairs as they are, in a list. Writing is appending; the list grows.",
-        _table("keys", KEYS, None),
-        _table("values", VALUES, None),
+        "This memory keeps the pairs as they are, in a list. Writing is appending; the list grows with every pair.",
+        _table("keys", KEYS, labels=PAIR_NAMES),
+        _table("values", VALUES, labels=PAIR_NAMES),
+    )
+
+
+def _asking(grid: Numbers, query: Numbers, answer: Numbers, asked: int) -> dict[str, Any]:
+    return _step(
+        "Ask",
+        f"The query is key {asked + 1} again. Multiply each row of the grid with it, number by number, and add up: one "
+        "number a row. Close to the stored value, but not it.",
+        _table("query", query),
+        _table("the grid", grid),
+        _table("recalled", answer),
+        _table(f"value {asked + 1}, as stored", VALUES[asked]),
+    )
+
+
+def _weighing_by_likeness(query: Numbers, weights: Numbers) -> dict[str, Any]:
+    return _step(
+        "Look inside: how alike are the keys?",
+        "The same answer, memory by memory. The likeness of two keys is the sum of their products, number by number. "
+        "A key is 1 like itself and never quite 0 like the others; that is where the trouble starts. "
+        "In this memory the weight of a value simply is the likeness of its key.",
+        _table("query", query),
+        _table("", np.stack([KEYS @ query[0], weights], axis=1), labels=PAIR_NAMES, columns=("likeness", "weight")),
+    )
+
+
+def _weighing_by_softmax(query: Numbers, weights: Numbers) -> dict[str, Any]:
+    alike = KEYS @ query[0]
+    columns = ("likeness", f"e^({BETA:g} × likeness)", "weight")
+    return _step(
+        "Ask: likeness, then softmax",
+        "The likeness of two keys is the sum of their products, number by number. Softmax raises e to 8 times the "
+        f"likeness and divides by the total, so that the weights add up to {weights.sum():.3g}. A likeness a little "
+        "higher becomes a weight much higher.",
+        _table("query", query),
+        _table("", np.stack([alike, np.exp(BETA * alike), weights], axis=1), labels=PAIR_NAMES, columns=columns),
+    )
+
+
+def _adding(weights: Numbers, answer: Numbers, asked: int) -> dict[str, Any]:
+    products = weights[:, None] * VALUES
+    return _step(
+        "Weigh every value and add up",
+        "Each value times its weight; the sum is what comes back.",
+        _table("weight × value", np.vstack([products, answer]), labels=(*PAIR_NAMES, "sum"), mark=asked),
+    )
+
+
+def _parting(weights: Numbers, answer: Numbers, asked: int, ratio: float) -> dict[str, Any]:
+    signal = weights[asked] * VALUES[asked]
+    return _step(
+        "What you wanted, and what came along",
+        f"Signal is the part that value {asked + 1} itself sent. Interference is everything the others added. Measured "
+        f"by weights, interference is {ratio:.3g} times the signal; above 1, recall fails.",
+        _table(f"value {asked + 1}, as stored", VALUES[asked]),
+        _table("signal", signal) | {"role": "signal"},
+        _table("interference", answer - signal) | {"role": "interference"},
+        _table("signal + interference = recalled", answer),
     )
 
 
@@ -105,5 +137,7 @@ def _step(title: str, text: str, *tables: dict[str, Any]) -> dict[str, Any]:
     return {"title": title, "text": text, "tables": list(tables)}
 
 
-def _table(name: str, rows: np.ndarray[Any, Any], mark: int | None) -> dict[str, Any]:
-    return {"name": name, "rows": [rounded(row, 4) for row in np.atleast_2d(rows)], "mark": mark}
+def _table(name: str, rows: Numbers, **more: Any) -> dict[str, Any]:
+    """Return a table of numbers; what is 0 but for rounding is shown as 0."""
+    shown = np.where(np.abs(rows) < 1e-12, 0.0, rows)
+    return {"name": name, "rows": [rounded(row, 4) for row in np.atleast_2d(shown)], **more}

@@ -6,6 +6,7 @@ named; a trained model's numbers cannot, but what happens to them is the same.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from assocmem.core.register import make_store
 from assocmem.core.types import Pairs
 from assocmem.page.offer import rounded
-from assocmem.ruler import recall_weights
+from assocmem.ruler import by_weights, recall_weights
 
 FEATURES = ("is a thing", "is a colour", "asks for a colour", "content 1", "content 2", "content 3")
 TOKENS = ("the", "red", "hat", "and", "its", "colour", "is")
@@ -33,6 +34,9 @@ W_K = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
 W_Q = np.array([[0.2, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
 W_V = np.array([[0.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
 BETA = 6.0
+
+# GPT-2 small (Radford et al. 2019): width of the model, of a head, heads and hidden units in a layer.
+MODEL_WIDTH, HEAD_WIDTH, HEADS, HIDDEN = 768, 64, 12, 3072
 
 MLP_KEYS = np.array([[0.7, 0.7, 0.0, 0.1], [0.0, 0.1, 0.9, 0.4], [-0.5, 0.5, 0.5, 0.5], [0.8, -0.6, 0.0, 0.0]])
 MLP_VALUES = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
@@ -55,6 +59,7 @@ def head() -> dict[str, Any]:
                 "likeness": rounded(seen.keys @ query[0]),
                 "weights": rounded(recall_weights(store, seen, query)[0], 3),
                 "recalled": rounded(store.recall(state, query)[0], 3),
+                "ratio": _ratio(recall_weights(store, seen, query)),
             }
         )
     return {
@@ -68,7 +73,13 @@ def head() -> dict[str, Any]:
         "w_v": [rounded(row) for row in W_V],
         "beta": BETA,
         "at": tokens,
+        "shapes": _shapes_of_attention(),
     }
+
+
+def _ratio(weights: np.ndarray[Any, Any]) -> float:
+    """Return interference / signal, the target being the memory of the largest weight."""
+    return rounded(by_weights(weights, np.argmax(weights, axis=-1)), 3)[0]
 
 
 def mlp() -> dict[str, Any]:
@@ -83,4 +94,42 @@ def mlp() -> dict[str, Any]:
         "likeness": rounded(MLP_KEYS @ MLP_INPUT[0], 4),
         "weights": rounded(recall_weights(store, pairs, MLP_INPUT)[0], 4),
         "recalled": rounded(store.recall(state, MLP_INPUT)[0], 4),
+        "shapes": _shapes_of_mlp(),
     }
+
+
+def _shapes_of_attention() -> list[list[str]]:
+    """Return what has which shape: in the picture, and in a real model of modest size."""
+    n, real = 1024, make_store("softmax", beta=math.sqrt(HEAD_WIDTH))
+    kept = np.zeros((n, HEAD_WIDTH))
+    held = real.write(real.empty(HEAD_WIDTH, HEAD_WIDTH), kept, kept).size
+    d_k, d_v, d = W_K.shape[0], W_V.shape[0], EMBEDDING.shape[1]
+    return [
+        ["", "in this picture", "GPT-2 small"],
+        ["a token's list of numbers x", f"{d}", f"{MODEL_WIDTH}"],
+        ["W_K and W_Q, one row a number of the key", f"{d_k} × {d}", f"{HEAD_WIDTH} × {MODEL_WIDTH}"],
+        ["W_V, one row a number of the value", f"{d_v} × {d}", f"{HEAD_WIDTH} × {MODEL_WIDTH}"],
+        ["a key, a query", f"{d_k} numbers", f"{HEAD_WIDTH} numbers"],
+        ["a value, and what one head hands back", f"{d_v} numbers", f"{HEAD_WIDTH} numbers"],
+        ["memories of one head after n tokens", "n keys, n values", f"n keys, n values; {held:,} numbers at n = {n:,}"],
+        [
+            "heads side by side in a layer",
+            "1",
+            f"{HEADS}, whose answers make {HEADS} × {HEAD_WIDTH} = {MODEL_WIDTH} numbers",
+        ],
+    ]
+
+
+def _shapes_of_mlp() -> list[list[str]]:
+    real = make_store("relu")
+    kept = np.zeros((HIDDEN, MODEL_WIDTH), dtype=np.float32)
+    held = real.write(real.empty(MODEL_WIDTH, MODEL_WIDTH), kept, kept).size
+    (units, width), out = MLP_KEYS.shape, MLP_VALUES.shape[1]
+    return [
+        ["", "in this picture", "GPT-2 small"],
+        ["the query: the layer's input", f"{width} numbers", f"{MODEL_WIDTH} numbers"],
+        ["first matrix: one key a row", f"{units} × {width}", f"{HIDDEN:,} × {MODEL_WIDTH}"],
+        ["weights: one a hidden unit", f"{units}", f"{HIDDEN:,}"],
+        ["second matrix: one value a column", f"{out} × {units}", f"{MODEL_WIDTH} × {HIDDEN:,}"],
+        ["memories", f"{units}", f"{HIDDEN:,} in each layer, {held:,} numbers"],
+    ]

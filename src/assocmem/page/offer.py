@@ -14,34 +14,11 @@ MEMORIES = 1024
 """The largest number of memories that the bars and the opening picture reach."""
 
 COUNTS = (
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    10,
-    12,
-    16,
-    20,
-    24,
-    32,
-    40,
-    48,
-    64,
-    80,
-    96,
-    128,
-    160,
-    192,
-    256,
-    320,
-    384,
-    512,
-    640,
-    768,
-    1024,
+    *(2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96),
+    *(128, 160, 192, 256, 320, 384, 512, 640, 768, 1024),
 )
+"""The numbers of memories that the slider steps through."""
+
 BETAS = (
     *(0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5),
     *(5.0, 5.5, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 16.0),
@@ -52,6 +29,8 @@ DRAWS = 2
 LIVE_DRAWS = 100
 REFERENCES = (256, 512, 1024, 2048, 4096, 8192)
 LETTERS = ("A", "g", "&", "Ω")
+PICTURES = ("outer", "optimal", "relu", "squared", "cubed", "softmax")
+"""The stores of the opening picture: a short walk from a matrix to attention."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +88,8 @@ def rounded(values: object, digits: int = 5) -> list[float]:
 
 
 def _short(x: float, digits: int) -> float:
-    if x == 0 or abs(x) < 1e-300:
-        return 0.0
+    if abs(x) < 1e-300:
+        return 0
     places = digits - 1 - math.floor(math.log10(abs(x)))
     value = round(x, places) if places < 300 else x
     return int(value) if value == int(value) and abs(value) < 1e15 else value

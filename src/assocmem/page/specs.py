@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from assocmem.core.results import Results
@@ -16,15 +15,26 @@ CURVES_VIEW: dict[str, Any] = {
     "x_title": "memories M",
     "y_title": "interference / signal",
     "x_domain": (2, 2**20),
+    "x_values": tuple(10**k for k in range(1, 7)),
     "y_domain": (1e-3, 300),
+    "y_values": tuple(10.0**k for k in range(-3, 3)),
     "rule": 1.0,
-    "rule_text": "above: recall fails",
+    "rule_text": "above this line recall fails",
     "order": [choice.label for choice in CHOICES],
 }
 CONTEXTS_VIEW: dict[str, Any] = CURVES_VIEW | {
     "x_domain": (16, 2**21),
+    "x_values": tuple(10**k for k in range(2, 7)),
     "y_domain": (1e-6, 10),
+    "y_values": tuple(10.0**k for k in range(-6, 2)),
     "order": list(RULES),
+}
+BARS_VIEW: dict[str, Any] = {"kind": "bars", "y_title": "weight / target's weight"}
+STREAMS_VIEW: dict[str, Any] = {
+    "kind": "bars",
+    "x_title": "writes ago",
+    "y_title": "share of its value",
+    "y_from": 0,
 }
 
 
@@ -36,28 +46,28 @@ def colours() -> dict[str, str]:
 def specs() -> dict[str, Any]:
     """Return the page's charts as Vega-Lite specifications with first rows, so that no scale is empty."""
     first = [{"index": i, "end": i + 0.9, "weight": float(i == 0)} for i in range(2)]
-    bars = _spec({"kind": "bars"}, [], {"bars": first[1:], "target": first[:1]})
+    rows = {"bars": first[1:], "target": first[:1]}
     return {
-        "bars": bars,
-        "streams": bars,
-        "curves": _spec(CURVES_VIEW, [], _first(CURVES_VIEW, 340)),
-        "contexts": _spec(CONTEXTS_VIEW, [], _first(CONTEXTS_VIEW, 300), legend=True),
+        "bars": _spec(BARS_VIEW, 250, rows),
+        "streams": _spec(STREAMS_VIEW, 230, rows),
+        "curves": _spec(CURVES_VIEW, 400, _first(CURVES_VIEW)),
+        "contexts": _spec(CONTEXTS_VIEW, 330, _first(CONTEXTS_VIEW)),
     }
 
 
-def _first(view: dict[str, Any], height: int) -> dict[str, Any]:
+def _first(view: dict[str, Any]) -> dict[str, Any]:
+    """Return one row for every dataset of a chart of curves."""
     low, high = view["x_domain"]
     label = view["order"][0]
-    point = {"label": label, "n_memories": low, "value": 1.0, "low": 1.0, "high": 1.0, "sampler": "keys"}
+    point = {"label": label, "n_memories": low, "value": 1.0, "low": 1.0, "high": 1.0, "sampler": "keys", "at": 1.0}
     ends = [{"label": label, "n_memories": m, "theory": 1.0} for m in (low, high)]
-    return {"theory": ends, "measured": [point], "spans": [point], "marker": [{"n_memories": low}], "_height": height}
+    return {"theory": ends, "marker": [{"n_memories": low}]} | {
+        name: [point] for name in ("measured", "spans", "here", "labels")
+    }
 
 
-def _spec(
-    view: dict[str, Any], rows: Sequence[dict[str, Any]], data: dict[str, Any], *, legend: bool = False
-) -> dict[str, Any]:
-    height = data.pop("_height", 240)
-    drawn = chart(Results("page", tuple(rows), {"view": view | {"legend": legend}}), mode="live")
+def _spec(view: dict[str, Any], height: int, data: dict[str, Any]) -> dict[str, Any]:
+    drawn = chart(Results("page", (), {"view": view}), mode="live")
     spec: dict[str, Any] = drawn.properties(width="container", height=height).to_dict()
     spec["datasets"] = {**spec.get("datasets", {}), **data}
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}

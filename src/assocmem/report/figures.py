@@ -1,7 +1,7 @@
 """Every chart of the project, defined once: results in, Vega-Altair chart out.
 
-A result names its chart in ``header["view"]``, a dict with the key "kind" ("curves", "bars", "glyphs" or
-"capacities") and that kind's own settings. Charts read the result's rows and nothing else.
+A result names its chart in ``header["view"]``, a dict with the key "kind" ("curves", "panels", "bars",
+"glyphs" or "capacities") and that kind's own settings. Charts read the result's rows and nothing else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A6761D", "#8A8A8A", "#AA4499", "#44AA99")
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"
-WIDTH, HEIGHT = 620, 380
+WIDTH, HEIGHT, PANEL_HEIGHT = 620, 380, 260
 SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
 
 Row = Mapping[str, Any]
@@ -67,11 +67,13 @@ def _drawn(results: Results, mode: Mode) -> tuple[Any, dict[str, list[dict[str, 
     return drawn, canvas.datasets
 
 
-def _series_scale(rows: Sequence[Row], order: Sequence[str] | None) -> alt.Scale:
+def _series_scale(rows: Sequence[Row], view: Mapping[str, Any]) -> alt.Scale:
     import altair as alt
 
-    labels = list(order) if order else list(dict.fromkeys(str(r["label"]) for r in rows))
-    colours = [PALETTE[i % len(PALETTE)] for i in range(len(labels))]
+    labels = list(view.get("order") or dict.fromkeys(str(r["label"]) for r in rows))
+    chosen: Mapping[str, str] = view.get("colours") or {}
+    free = iter(range(len(labels)))
+    colours = [chosen.get(label) or PALETTE[next(free) % len(PALETTE)] for label in labels]
     return alt.Scale(domain=labels, range=colours)
 
 
@@ -131,10 +133,22 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain, legend (live charts have none unless asked), x_values, y_values (ticks). A live chart has the
-    datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on the marker) and
-    labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x axis ends.
+    x_domain, y_domain, legend (live charts have none unless asked), x_values, y_values (ticks).
+
+    A live chart has the datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on
+    the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x
+    axis ends.
     """
+    import altair as alt
+
+    layered = _curves(rows, view, canvas)
+    if canvas.mode == "live":
+        return layered.add_params(alt.param(name="room", value=view["x_domain"][1]))
+    return layered.add_params(_legend_pick()) if canvas.mode == "report" else layered
+
+
+def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+    """Return the layers of a chart of curves, without the selection that its legend makes."""
     axes = _axes(rows, view, canvas)
     check_one_definition(rows)
     theory = curve_rows(rows, "theory", view)
@@ -144,6 +158,10 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     if theory or canvas.mode == "live":
         line = axes.layer("theory", theory).mark_line(strokeWidth=1.8, clip=canvas.mode == "live")
         layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
+    if view.get("join"):
+        alone = {r["label"] for r in measured} - {r["label"] for r in theory}
+        thin = axes.layer("joined", [r for r in measured if r["label"] in alone]).mark_line(strokeWidth=0.8)
+        layers.append(thin.encode(x=axes.across, y=axes.up("value"), color=axes.colour, opacity=axes.shown))
     if measured or canvas.mode == "live":
         layers += _measured_layers(measured, axes)
     if printed:
@@ -154,10 +172,25 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
         layers += _live_layers(axes)
     import altair as alt
 
-    layered = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
-    if canvas.mode == "live":
-        return layered.add_params(alt.param(name="room", value=view["x_domain"][1]))
-    return layered.add_params(_legend_pick()) if canvas.mode == "report" else layered
+    return alt.layer(*layers).properties(width=WIDTH, height=int(view.get("height", HEIGHT)))
+
+
+def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+    """Draw charts of curves one below the other over one legend: quantities that must not share an axis.
+
+    Settings: panels, for each the settings of `curves` and `where` ({column: value} of its rows); height of each;
+    all other settings are common to the panels.
+    """
+    import altair as alt
+
+    common = {"height": PANEL_HEIGHT} | {name: value for name, value in view.items() if name not in ("kind", "panels")}
+    drawn = []
+    for own in view["panels"]:
+        kept = [r for r in rows if all(r.get(column) == value for column, value in own["where"].items())]
+        drawn.append(_curves(kept, common | dict(own), canvas))
+    if canvas.mode == "report":
+        drawn[0] = drawn[0].add_params(_legend_pick())  # one selection serves all panels
+    return alt.vconcat(*drawn)
 
 
 def _live_layers(axes: _Axes) -> list[Any]:
@@ -224,7 +257,7 @@ def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes
     x, log_y = view["x"], bool(view.get("y_log", True))
     across = scale(bool(view.get("x_log", True)), view.get("x_domain"), nice=False)
     if live:
-        across = alt.Scale(type="log", nice=False, domainMin=view["x_domain"][0], domainMax=alt.ExprRef("room"))
+        across = alt.Scale(type="log", nice=False, domain=[view["x_domain"][0], alt.ExprRef("room")])
     legend = alt.Legend(title=None, symbolType="circle") if view.get("legend", canvas.mode != "live") else None
     return _Axes(
         x=x,
@@ -233,7 +266,7 @@ def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes
         scale=scale(log_y, view.get("y_domain")),
         ticks=_ticks(view.get("y_values"), None),
         title=view.get("y_title", "interference / signal"),
-        colour=alt.Color("label:N", scale=_series_scale(rows, view.get("order")), legend=legend),
+        colour=alt.Color("label:N", scale=_series_scale(rows, view), legend=legend),
         shown=_shown(canvas),
         canvas=canvas,
     )
@@ -318,14 +351,15 @@ def check_one_definition(rows: Sequence[Row]) -> None:
 def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     """Draw one bar a memory: its weight in one recall divided by the target's, the target in red.
 
-    Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns; of a live chart also
-    x_title (without one there is no x axis), y_title, y_at_least (an interval that the axis covers). A live chart has one panel and the datasets bars
-    (all but the target) and target.
+    Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns; of a live chart
+    x_title (without one there is no x axis), y_title, y_from (where the y axis begins). A live chart has one panel and
+    the datasets bars (all but the target) and target; its parameter `top` is where the y axis ends.
     """
     import altair as alt
 
     if canvas.mode == "live":
-        return _bar_panel(rows, canvas, view).properties(width="container", height=240)
+        panel = _bar_panel(rows, canvas, view).properties(width="container", height=240)
+        return panel.add_params(alt.param(name="top", value=1.05))
     panels = []
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
         mine = [r for r in rows if r["panel"] == panel]
@@ -342,12 +376,10 @@ def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any]) -> 
     """Return bars and, as a layer of its own so that it never vanishes, a mark of fixed width for the target."""
     import altair as alt
 
-    words = view.get("x_title")
+    words, live = view.get("x_title"), canvas.mode == "live"
     axis = {"axis": None} if words is None else {"axis": alt.Axis(grid=False, tickCount=6)}
     x = alt.X("index:Q", title=words, scale=alt.Scale(nice=False, zero=False), **axis)
-    limits = alt.Scale(domain=[-1, 1.05], clamp=True)
-    if "y_at_least" in view:
-        limits = alt.Scale(domain=alt.DomainUnionWith(unionWith=list(view["y_at_least"])), nice=False)
+    limits = alt.Scale(domain=[view.get("y_from", -1), alt.ExprRef("top") if live else 1.05], clamp=True)
     y = alt.Y("weight:Q", title=view.get("y_title"), scale=limits)
     tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
     others = canvas.layer("bars", [r for r in rows if not r.get("target")])
@@ -432,6 +464,7 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> 
 
 _KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Any]] = {
     "curves": curves,
+    "panels": panels,
     "bars": bars,
     "glyphs": glyphs,
     "capacities": capacities,

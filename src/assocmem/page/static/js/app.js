@@ -1,6 +1,6 @@
 import { bars } from "./bars.js";
 import { contexts } from "./contexts.js";
-import { byId } from "./controls.js";
+import { byId, listenersReady } from "./controls.js";
 import { curves } from "./curves.js";
 import { load } from "./data.js";
 import { hand } from "./hand.js";
@@ -26,7 +26,7 @@ function checksFor(choices) {
     reference: among(choices.references), longbeta: among(choices.betas), longwidth: among(choices.widths),
     needm: among(choices.need.counts), needratio: among(choices.need.ratios), needcosine: among(choices.cosines), needwidth: among(choices.widths),
     token: (n) => Number.isInteger(n) && n >= 0 && n < choices.tokens,
-    ...(choices.streams ? { rule: among(choices.streams.rules.map((r) => r.id)), decay: among(choices.streams.decays), strength: among(choices.streams.strengths) } : {}),
+    rule: among(choices.streams.rules.map((r) => r.id)), decay: among(choices.streams.decays), strength: among(choices.streams.strengths),
   };
 }
 
@@ -44,13 +44,15 @@ function anchors() {
 }
 
 function sharing() {
-  byId("share").addEventListener("click", async () => {
+  const button = byId("share");
+  button.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(location.href);
-      byId("shared").textContent = "Copied.";
+      button.textContent = "Copied";
     } catch {
-      byId("shared").textContent = `The address is ${location.href}`;
+      button.textContent = "It is in the address bar";
     }
+    setTimeout(() => (button.textContent = "Copy link"), 2500);
   });
 }
 
@@ -64,6 +66,7 @@ async function start() {
   await bars(choices);
   document.documentElement.dataset.ready = "bars";
   await Promise.all([curves(choices), contexts(choices), hand(), model(), why(), stores(), streams(choices)]);
+  listenersReady();
   document.documentElement.dataset.ready = "all";
 }
 

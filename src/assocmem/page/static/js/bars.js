@@ -1,26 +1,29 @@
 import { chart } from "./chart.js";
-import { buttons, byId, element, figure, later, slider } from "./controls.js";
+import { announce, buttons, byId, element, enable, figure, slider, whole } from "./controls.js";
 import { load, newest } from "./data.js";
 import { defaults, listen, set, state } from "./state.js";
 
 const presets = [
-  ["The first picture: 32 memories", { store: "outer", m: 32 }],
-  ["Past 64 the outer product fails", { store: "outer", m: 128 }],
+  ["32 memories in a grid", { store: "outer", m: 32 }],
+  ["Past 64 the grid fails", { store: "outer", m: 128 }],
   ["Least squares: nothing leaks at 64", { store: "optimal", m: 64 }],
   ["Squaring turns 0.1 into 0.01", { store: "squared", m: 768 }],
   ["Two terms of exp lose to a straight line", { store: "exp2", m: 48 }],
   ["Softmax at β 2 fails after a few dozen", { store: "softmax", m: 64, beta: 2 }],
   ["Softmax at β 8 doesn't", { store: "softmax", m: 1024, beta: 8 }],
-  ["A noisy query costs softmax most", { store: "softmax", m: 1024, beta: 16, cosine: 0.5 }],
+  ["A vague query makes softmax fail again", { store: "softmax", m: 1024, beta: 8, cosine: 0.5 }],
 ];
 
-export async function bars(choices) {
+export const pathOf = (store) => `bars/${store.id}/${state.width}/${state.cosine}/${state.draw}${store.sharp ? `/${state.beta}` : ""}`;
+
+function controls(choices) {
+  const { notes } = choices;
   buttons("bars-stores", "store", choices.stores, { colours: choices.colours });
-  slider("m", "m", choices.counts, { say: (m) => `${m} memories`, show: String });
+  slider("m", "m", choices.counts, { say: (m) => `${m} memories`, show: whole });
   slider("beta", "beta", choices.betas, { say: (b) => `sharpness ${b}`, show: String });
-  slider("cosine", "cosine", choices.cosines, { say: (c) => (c === 1 ? "1, a clean query" : `${c}`), show: (c) => (c === 1 ? "1 (clean)" : `${c}`) });
-  slider("width", "width", choices.widths, { say: (d) => `${d} numbers`, show: String });
-  const clean = { beta: defaults.beta, cosine: 1, width: choices.widths.includes(64) ? 64 : choices.widths[0], draw: 0 };
+  slider("cosine", "cosine", choices.cosines, { say: (c) => (c === 1 ? "1, a clean query" : `${c}, a noisy query`), show: (c) => (c === 1 ? "1 (clean)" : `${c}`) });
+  slider("width", "width", choices.widths, { say: (d) => `${d} numbers`, show: String, note: notes.width });
+  const clean = { beta: defaults.beta, cosine: 1, width: 64, draw: 0 };
   for (const [label, settings] of presets) {
     const button = element("button", { type: "button" }, label);
     button.addEventListener("click", () => set({ ...clean, ...settings }));
@@ -28,12 +31,42 @@ export async function bars(choices) {
   }
   const draw = byId("draw");
   draw.disabled = choices.draws < 2;
-  if (draw.disabled) draw.title = "This file holds one draw; the live page offers more.";
+  byId("draw-note").textContent = notes.draw ?? "";
+  if (notes.draw) draw.title = notes.draw;
   draw.addEventListener("click", () => set({ draw: (state.draw + 1) % choices.draws }));
+}
 
+function lengths(signal, interference) {
+  const longest = Math.max(signal, interference) || 1;
+  for (const [id, length] of [["signal", signal], ["interference", interference]]) {
+    byId(`${id}-length`).style.width = `calc((100% - 5em) * ${(length / longest).toFixed(4)})`;
+    byId(id).textContent = figure(length);
+  }
+}
+
+function readOut(store, data, at) {
+  const [ratio, expected] = [data.ratio[at], data.expected[at]];
+  const verdict = ratio > 1 ? "fails" : "works";
+  byId("verdict").textContent = `recall ${verdict}`;
+  byId("verdict").className = `verdict ${verdict}`;
+  byId("ratio").textContent = figure(ratio);
+  byId("expected").textContent = figure(expected);
+  byId("expected-name").textContent = data.statistic === "median" ? "expected median" : "expected";
+  byId("expected").title = expected === null ? data.expected_reason : "";
+  byId("capacity").textContent = figure(data.capacity);
+  lengths(data.signal[at], data.interference[at]);
+  const none = expected === null && data.expected_reason ? ` Expected: none (${data.expected_reason}).` : "";
+  const sentence =
+    `${store.label}, ${whole(state.m)} memories: the target's weight is 1, the other ${whole(state.m - 1)} together weigh ` +
+    `${figure(ratio)} (root of the sum of their squares). Recall ${verdict}.${none}`;
+  byId("bars-text").textContent = sentence;
+  announce(sentence);
+}
+
+export async function bars(choices) {
+  controls(choices);
   const picture = await chart(byId("bars-chart"), choices.specs.bars);
   const info = (id) => choices.stores.find((store) => store.id === id);
-  const announce = later(250, (text) => (byId("bars-text").textContent = text));
   let prepared = { key: null, rows: [] };
 
   const rowsOf = (data, at, path) => {
@@ -44,38 +77,18 @@ export async function bars(choices) {
     }
     return prepared.rows.slice(0, state.m);
   };
-  const path = () => {
-    const store = info(state.store);
-    const tail = store.sharp ? `/${state.beta}` : "";
-    return `bars/${state.store}/${state.width}/${state.cosine}/${state.draw}${tail}`;
-  };
   const update = newest(
     async () => {
-      const where = path();
+      const where = pathOf(info(state.store));
       return [where, await load(where)];
     },
     async ([where, data]) => {
       const at = choices.counts.indexOf(state.m);
       const rows = rowsOf(data, at, where);
-      await picture.show({ bars: rows.slice(1), target: rows.slice(0, 1) });
-      const [ratio, expected] = [data.ratio[at], data.expected[at]];
-      const fails = ratio > 1;
-      byId("verdict").textContent = fails ? "recall fails" : "recall works";
-      byId("verdict").className = `verdict ${fails ? "fails" : "works"}`;
-      byId("ratio").textContent = figure(ratio);
-      byId("expected").textContent = figure(expected);
-      byId("expected").title = expected === null ? data.expected_reason : "";
-      byId("signal").textContent = figure(data.signal[at]);
-      byId("interference").textContent = figure(data.interference[at]);
-      byId("capacity").textContent = figure(data.capacity);
       const store = info(state.store);
-      byId("bars-note").textContent = store.sharp ? "" : `β has no part in the ${store.label} store.`;
-      byId("beta").disabled = !store.sharp;
-      announce(
-        `${store.label}, ${state.m} memories: the red target has weight 1, the other ${state.m - 1} together ` +
-          `${figure(ratio)} (root of the sum of squares). Recall ${fails ? "fails" : "works"}.` +
-          (expected === null ? ` Expected: none, ${data.expected_reason}.` : ""),
-      );
+      enable(byId("beta"), store.sharp, `β has no part in the ${store.label} store.`);
+      readOut(store, data, at);
+      await picture.show({ bars: rows.slice(1), target: rows.slice(0, 1) });
     },
     (error) => (byId("bars-text").textContent = error.message),
   );

@@ -1,36 +1,57 @@
-// Vega views whose datasets are swapped; a change of the colour scheme draws them again.
+// Vega views whose datasets are swapped; a change of the colour scheme or of a phone's width draws them again.
 const dark = matchMedia("(prefers-color-scheme: dark)");
+export const narrow = matchMedia("(max-width: 700px)");
 
 function colours() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(name).trim();
   const [ink, soft, line] = [of("--ink"), of("--soft"), of("--line")];
-  return {
-    background: null,
-    font: "system-ui, sans-serif",
-    view: { stroke: line },
-    axis: { labelColor: soft, titleColor: soft, gridColor: line, domainColor: soft, tickColor: line, labelFontSize: 12, titleFontSize: 13 },
-    legend: { labelColor: ink, titleColor: ink },
-  };
+  const axis = { labelColor: soft, titleColor: soft, gridColor: line, domainColor: soft, tickColor: line, labelFontSize: 12, titleFontSize: 13, titleFontWeight: "normal", labelOverlap: true };
+  return { background: null, font: "system-ui, sans-serif", view: { stroke: line }, axis, text: { color: ink } };
 }
 
-export async function chart(holder, spec, renderer = "canvas") {
+// spec: a Vega-Lite specification with named datasets; room: where the x axis ends, wide and narrow.
+export async function chart(holder, spec, { renderer = "canvas", room = null } = {}) {
   let view = null;
   const rows = {};
+  const made = () => {
+    const params = spec.params?.map((p) => (p.name === "room" && room ? { ...p, value: narrow.matches ? room[1] : room[0] } : p));
+    return { ...spec, ...(params ? { params } : {}), config: undefined, datasets: { ...spec.datasets, ...rows } };
+  };
   const draw = async () => {
-    const own = { ...spec, config: undefined, datasets: { ...spec.datasets, ...rows } };
-    const made = await globalThis.vegaEmbed(holder, own, { ast: true, actions: false, renderer, config: colours(), tooltip: { theme: dark.matches ? "dark" : "light" } });
-    view?.finalize();
-    view = made.view;
+    const old = view;
+    const options = { ast: true, actions: false, renderer, config: colours(), tooltip: { theme: dark.matches ? "dark" : "light" } };
+    view = (await globalThis.vegaEmbed(holder, made(), options)).view;
+    old?.finalize();
     holder.querySelectorAll("[role='graphics-document']").forEach((part) => part.setAttribute("aria-hidden", "true"));
   };
   await draw();
-  dark.addEventListener("change", draw);
+  for (const query of [dark, narrow]) query.addEventListener("change", draw);
   return {
-    async show(changes) {
+    async show(changes, signals = {}) {
       Object.assign(rows, changes);
+      for (const [name, value] of Object.entries(signals)) view.signal(name, value);
       for (const [name, data] of Object.entries(changes)) view.data(name, data);
       await view.runAsync();
     },
+    scale: (name) => view.scale(name),
   };
+}
+
+// Words beside the ends of lines, moved apart so that they don't touch: rows {label, n_memories, at}.
+export function endLabels(picture, ends, { apart = 15 } = {}) {
+  if (narrow.matches) return [];
+  const y = picture.scale("y");
+  const [low, high] = y.range()[0] > y.range()[1] ? [y.range()[1], y.range()[0]] : y.range();
+  const placed = ends
+    .map((end) => ({ ...end, pixel: y(end.value) }))
+    .filter(({ pixel }) => pixel >= low - 1 && pixel <= high + 1)
+    .sort((a, b) => a.pixel - b.pixel);
+  placed.forEach((end, i) => i && (end.pixel = Math.max(end.pixel, placed[i - 1].pixel + apart)));
+  let floor = high;
+  for (const end of placed.toReversed()) {
+    end.pixel = Math.min(end.pixel, floor);
+    floor = end.pixel - apart;
+  }
+  return placed.map(({ label, n_memories, pixel }) => ({ label, n_memories: n_memories * 1.25, at: y.invert(pixel) }));
 }

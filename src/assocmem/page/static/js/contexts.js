@@ -1,44 +1,59 @@
-import { chart } from "./chart.js";
-import { byId, figure, slider } from "./controls.js";
+import { chart, endLabels, narrow } from "./chart.js";
+import { announce, byId, figure, slider, table, whole } from "./controls.js";
 import { load, newest } from "./data.js";
 import { listen, state } from "./state.js";
 
 export async function contexts(choices) {
-  slider("reference", "reference", choices.references, { say: (l) => `${l} memories`, show: (l) => l.toLocaleString("en-US") });
-  slider("long-beta", "longbeta", choices.betas, { say: String });
-  slider("long-width", "longwidth", choices.widths, { say: (d) => `${d} numbers`, show: String });
-  slider("need-m", "needm", choices.need.counts, { say: (m) => `${m} memories`, show: (m) => m.toLocaleString("en-US") });
-  slider("need-ratio", "needratio", choices.need.ratios, { say: String });
-  slider("need-cosine", "needcosine", choices.cosines, { say: String });
-  slider("need-width", "needwidth", choices.widths, { say: String });
+  const { notes } = choices;
+  slider("reference", "reference", choices.references, { say: (l) => `${l} memories`, show: whole });
+  slider("long-beta", "longbeta", choices.betas, { say: (b) => `sharpness ${b}`, show: String });
+  slider("long-width", "longwidth", choices.widths, { say: (d) => `${d} numbers`, show: String, note: notes.width });
+  await Promise.all([rules(choices), calculator(choices)]);
+}
 
-  const picture = await chart(byId("long-chart"), choices.specs.contexts, "svg");
-  const longer = newest(
+async function rules(choices) {
+  const { largest } = choices.need;
+  const picture = await chart(byId("long-chart"), choices.specs.contexts, { renderer: "svg", room: [largest * 20, largest] });
+  const draw = async ({ m, rules }) => {
+    const theory = Object.entries(rules).flatMap(([label, { ratio }]) => m.map((n, i) => ({ label, n_memories: n, theory: ratio[i] })));
+    const ends = Object.entries(rules).map(([label, { ratio }]) => ({ label, n_memories: largest, value: ratio.at(-1) }));
+    await picture.show({ theory: theory.filter((row) => row.theory), measured: [], spans: [], here: [], marker: [{ n_memories: state.reference }], labels: endLabels(picture, ends.filter((e) => e.value)) });
+    const rows = Object.entries(rules).map(([label, { ratio, beta }]) => [label, figure(beta.at(-1)), ratio.at(-1) === null ? "less than a float can say" : figure(ratio.at(-1)), ratio.at(-1) > 1 ? "fails" : "works"]);
+    byId("long-table").replaceChildren(...table(["rule", `β at M = ${whole(largest)}`, "ratio there", "recall"], rows, [1, 2]));
+    byId("long-text").textContent = `Expected ratio of softmax for M up to ${whole(largest)}, with β = ${state.longbeta} at L = ${whole(state.reference)} (the vertical line) and d_k = ${state.longwidth}.`;
+    announce(rows.map(([label, , ratio]) => `${label} ${ratio}`).join(", "));
+  };
+  let latest = null;
+  const update = newest(
     () => load(`contexts/${state.longwidth}/${state.longbeta}/${state.reference}`),
-    async (data) => {
-      await picture.show({ theory: data.rows, measured: [], spans: [], marker: [] });
-      const largest = choices.need.largest;
-      const ends = data.rows.filter((row) => row.n_memories === largest);
-      byId("long-text").textContent =
-        `At ${largest.toLocaleString("en-US")} memories: ` +
-        ends.map((row) => `${row.label} ${figure(row.theory)} (β ${figure(row.beta)})`).join("; ") + ".";
-      byId("long-note").textContent = `All four rules agree at M = L. Qwen's and YaRN's stay at β below L.`;
-    },
+    (data) => draw((latest = data)),
     (error) => (byId("long-text").textContent = error.message),
   );
-  const need = newest(
+  listen(["longwidth", "longbeta", "reference"], update);
+  narrow.addEventListener("change", () => latest && draw(latest));
+  await update();
+}
+
+async function calculator(choices) {
+  const { need, notes } = choices;
+  slider("need-m", "needm", need.counts, { say: (m) => `${m} memories`, show: whole });
+  slider("need-ratio", "needratio", need.ratios, { say: String });
+  slider("need-cosine", "needcosine", choices.cosines, { say: (c) => (c === 1 ? "1, a clean query" : `${c}, a noisy query`), show: (c) => (c === 1 ? "1 (clean)" : `${c}`) });
+  slider("need-width", "needwidth", choices.widths, { say: (d) => `${d} numbers`, show: String, note: notes.width });
+  const update = newest(
     () => load(`calculator/${state.needwidth}/${state.needcosine}`),
     (data) => {
-      const cell = data.table[choices.need.counts.indexOf(state.needm)][choices.need.ratios.indexOf(state.needratio)];
-      byId("need-answer").textContent =
+      const cell = data.table[need.counts.indexOf(state.needm)][need.ratios.indexOf(state.needratio)];
+      const answer =
         cell.beta === null
           ? "No sharpness is enough."
-          : `β ≥ ${figure(cell.beta, 4)}, that is a scale of ${figure(cell.scale, 4)} on q·k when both have length √d_k.`;
+          : `β ≥ ${figure(cell.beta, 4)}: a factor of ${figure(cell.scale, 4)} on q·k when both have length √${state.needwidth}.`;
+      byId("need-answer").textContent = answer;
       byId("need-sentence").textContent = cell.sentence;
+      announce(`${answer} ${cell.sentence}`);
     },
     (error) => (byId("need-answer").textContent = error.message),
   );
-  listen(["longwidth", "longbeta", "reference"], longer);
-  listen(["needm", "needratio", "needcosine", "needwidth"], need);
-  await Promise.all([longer(), need()]);
+  listen(["needm", "needratio", "needcosine", "needwidth"], update);
+  await update();
 }

@@ -1,29 +1,47 @@
 // Sliders that step through a list of values, and groups of buttons that say which one is pressed.
-import { set, state, listen } from "./state.js";
+import { listen, set, state } from "./state.js";
 
 export const byId = (id) => document.getElementById(id);
+
+const RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 export function figure(x, digits = 3) {
   if (x === null || x === undefined) return "–";
   if (x === 0) return "0";
   const size = Math.abs(x);
+  if (size >= 1e9) return power(x);
   if (size >= 1000) return Math.round(x).toLocaleString("en-US");
-  if (size < 0.001) {
-    const [digitsPart, power] = x.toExponential(2).split("e");
-    return `${digitsPart} × 10${[...power.replace("+", "")].map((sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]).join("")}`;
-  }
-  return Number(x.toPrecision(digits)).toString();
+  return size < 0.001 ? power(x) : Number(x.toPrecision(digits)).toString();
 }
 
-export function slider(id, key, values, { say = String, show = say } = {}) {
+function power(x) {
+  const [digits, exponent] = x.toExponential(2).split("e");
+  return `${digits} × 10${[...exponent.replace("+", "")].map((sign) => RAISED["-0123456789".indexOf(sign)]).join("")}`;
+}
+
+export const whole = (n) => n.toLocaleString("en-US");
+
+// What changed, in one sentence, for those who listen: said once the dragging rests.
+const spoken = later(500, (text) => (byId("announcer").textContent = text));
+let quiet = true;
+export const announce = (text) => quiet || spoken(text);
+export const listenersReady = () => (quiet = false);
+
+export function slider(id, key, values, { say = String, show = say, note = "" } = {}) {
   const input = byId(id);
   const output = byId(`${id}-out`);
   Object.assign(input, { min: 0, max: values.length - 1, step: 1 });
+  if (note) {
+    const words = element("p", { class: "note", id: `${id}-note` }, note);
+    input.after(words);
+    input.setAttribute("aria-describedby", words.id);
+    input.title = note;
+  }
   let waiting = false;
   const paint = () => {
     input.value = values.indexOf(state[key]);
     input.setAttribute("aria-valuetext", say(state[key]));
-    if (output) output.textContent = show(state[key]);
+    output.textContent = show(state[key]);
   };
   input.addEventListener("input", () => {
     if (waiting) return;
@@ -39,20 +57,20 @@ export function slider(id, key, values, { say = String, show = say } = {}) {
   return input;
 }
 
+// A slider that has no part in what is shown says why.
+export function enable(input, on, reason) {
+  input.disabled = !on;
+  input.title = on ? "" : reason;
+  input.closest(".control").classList.toggle("off", !on);
+}
+
 export function buttons(id, key, choices, { colours = {} } = {}) {
   const box = byId(id);
   const made = choices.map(({ id: value, label, title }) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    if (colours[value]) {
-      const dot = document.createElement("span");
-      dot.className = "swatch";
-      dot.style.background = colours[value];
-      button.append(dot);
-    }
+    const button = element("button", { type: "button", "data-value": value });
+    if (colours[value]) button.append(swatch(colours[value]));
     button.append(label);
     if (title) button.title = title;
-    button.dataset.value = value;
     button.addEventListener("click", () => set({ [key]: value }));
     box.append(button);
     return button;
@@ -62,6 +80,8 @@ export function buttons(id, key, choices, { colours = {} } = {}) {
   paint();
   return made;
 }
+
+export const swatch = (colour) => element("span", { class: "swatch", style: { background: colour } });
 
 export function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -74,14 +94,35 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
-export function numbers(rows, mark = null) {
+// A table of text: heads, then rows of cells; a cell may be a node, and a class "n" sets a column flush right.
+export function table(heads, rows, numeric = []) {
+  const kind = (i) => (numeric.includes(i) ? { class: "n" } : {});
+  const top = element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", ...kind(i) }, text)));
+  const body = rows.map((row) =>
+    element("tr", {}, element("th", { scope: "row" }, row[0]), ...row.slice(1).map((cell, i) => element("td", kind(i + 1), cell))),
+  );
+  return [element("thead", {}, top), element("tbody", {}, ...body)];
+}
+
+// A grid of numbers as { rows } with, where it has them, labels of its lines, columns, a line to mark, and a role.
+export function numbers({ rows, labels, columns, mark, role }) {
   const body = element("tbody");
   rows.forEach((row, i) => {
-    const line = element("tr", i === mark ? { class: "target" } : {});
+    const line = element("tr");
+    if (i === mark) line.classList.add("target");
+    if (labels) line.append(element("th", { scope: "row" }, labels[i]));
+    if (labels?.[i] === "sum") line.classList.add("sum");
     row.forEach((x) => line.append(element("td", {}, figure(x))));
     body.append(line);
   });
-  return element("table", { class: "numbers" }, body);
+  const made = element("table", { class: `numbers ${role ?? ""}` });
+  if (columns) {
+    const heads = columns.map((text) => element("th", { scope: "col" }, text));
+    if (labels) heads.unshift(element("td"));
+    made.append(element("thead", {}, element("tr", {}, ...heads)));
+  }
+  made.append(body);
+  return made;
 }
 
 export function later(wait, act) {

@@ -1,32 +1,119 @@
-import { buttons, byId, figure, slider } from "./controls.js";
+import { announce, buttons, byId, figure, slider, whole } from "./controls.js";
 import { bytesOf, load, newest } from "./data.js";
-import { listen, state } from "./state.js";
+import { listen, set, state } from "./state.js";
 
-function paint(canvas, bytes) {
-  const image = new ImageData(16, 16);
-  bytes.forEach((ink, i) => image.data.set([255 - ink, 255 - ink, 255 - ink, 255], 4 * i));
+const SIDE = 16;
+const CELLS = 1024;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+const narrow = matchMedia("(max-width: 700px)");
+
+function colour(name) {
+  const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16));
+}
+
+// Ink (0..255) between the colour of paper and the colour of ink.
+function paint(canvas, ink) {
+  const [from, to] = [colour("--card"), colour("--ink")];
+  const image = new ImageData(SIDE, SIDE);
+  ink.forEach((x, i) => image.data.set([...from.map((a, c) => a + ((to[c] - a) * x) / 255), 255], 4 * i));
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-export function hero(choices) {
-  const shown = choices.stores.filter((store) => choices.pictures.includes(store.id));
-  buttons("hero-stores", "picture", shown);
+const inkOf = (bits, at) => Uint8Array.from({ length: SIDE * SIDE }, (_, i) => ((bits[32 * at + (i >> 3)] >> (7 - (i & 7))) & 1) * 255);
+
+// All pictures of the memory, drawn once for each letter and colour scheme; the slider shows the first M of them.
+function sheet(canvas, data) {
+  const bits = bytesOf(data.bits);
+  let drawn = { key: "" };
+  const whole = (letter, columns) => {
+    const first = data.first[letter];
+    const order = [first, ...Array.from({ length: CELLS }, (_, i) => i).filter((i) => i !== first)];
+    const full = new OffscreenCanvas(columns * SIDE, (CELLS / columns) * SIDE);
+    const context = full.getContext("2d");
+    const [ink, red] = [colour("--soft"), colour("--red")];
+    order.forEach((at, place) => {
+      const image = new ImageData(SIDE, SIDE);
+      const [r, g, b] = place === 0 ? red : ink;
+      inkOf(bits, at).forEach((x, i) => image.data.set([r, g, b, x], 4 * i));
+      context.putImageData(image, (place % columns) * SIDE, Math.floor(place / columns) * SIDE);
+    });
+    return full;
+  };
+  return () => {
+    const columns = narrow.matches ? 32 : 64;
+    const key = `${state.letter} ${columns} ${dark.matches}`;
+    if (drawn.key !== key) drawn = { key, full: whole(state.letter, columns) };
+    if (canvas.width !== columns * SIDE) Object.assign(canvas, { width: columns * SIDE, height: (CELLS / columns) * SIDE });
+    const context = canvas.getContext("2d");
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    const lines = Math.floor(state.count / columns) * SIDE;
+    const rest = (state.count % columns) * SIDE;
+    if (lines) context.drawImage(drawn.full, 0, 0, canvas.width, lines, 0, 0, canvas.width, lines);
+    if (rest) context.drawImage(drawn.full, 0, lines, rest, SIDE, 0, lines, rest, SIDE);
+    const [r, g, b] = colour("--red");
+    context.strokeStyle = `rgb(${r} ${g} ${b})`;
+    context.strokeRect(0.5, 0.5, SIDE - 1, SIDE - 1);
+  };
+}
+
+// Steps M through the slider's values; anything the reader touches takes over.
+function player(counts) {
+  let timer = null;
+  const button = byId("hero-play");
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    button.textContent = "Fill it up";
+  };
+  const play = (from, to, wait) => {
+    stop();
+    const steps = counts.filter((m) => m >= from && m <= to);
+    button.textContent = "Stop";
+    timer = setInterval(() => {
+      const last = steps.length <= 1;
+      if (last) stop();
+      set({ count: steps.shift() }, { commit: last });
+    }, wait);
+  };
+  const playing = () => timer !== null;
+  button.addEventListener("click", () => {
+    if (playing()) return stop();
+    if (still.matches) return set({ count: counts.at(-1) });
+    play(1, counts.at(-1), 170);
+  });
+  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, ({ target }) => target !== button && playing() && stop(), true);
+  return play;
+}
+
+export async function hero(choices) {
+  const name = Object.fromEntries(choices.stores.map((store) => [store.id, store.label]));
+  buttons("hero-stores", "picture", choices.stores.filter((store) => choices.pictures.includes(store.id)));
   buttons("hero-letters", "letter", choices.letters.map((letter) => ({ id: letter, label: letter, title: `Ask for ${letter}` })));
-  slider("hero-m", "count", choices.picture_counts, { say: (m) => `${m} pictures` });
-  const name = (id) => shown.find((store) => store.id === id).label;
+  slider("hero-m", "count", choices.picture_counts, { say: (m) => `${m} pictures`, show: whole });
+  const glyphs = await load("glyphs");
+  const bits = bytesOf(glyphs.bits);
+  const drawSheet = sheet(byId("hero-sheet"), glyphs);
   const update = newest(
     () => load(`pictures/${state.picture}/${choices.letters.indexOf(state.letter)}`),
     (data) => {
       const at = data.counts.indexOf(state.count);
       const ratio = data.ratio[at];
       paint(byId("hero-recalled"), bytesOf(data.frames[at]));
-      paint(byId("hero-true"), bytesOf(data.truth));
-      byId("hero-count").textContent = state.count.toLocaleString("en-US");
+      paint(byId("hero-true"), inkOf(bits, glyphs.first[state.letter]));
+      drawSheet();
+      byId("hero-count").textContent = whole(state.count);
       const words = ratio > 1 ? "The picture has drowned." : ratio > 0.5 ? "It is getting hard to read." : "The picture comes back.";
-      byId("hero-readout").textContent = `${name(state.picture)}: interference is ${figure(ratio)} times the signal. ${words}`;
+      const sentence = `Read by ${name[state.picture]}, interference is ${figure(ratio)} times the signal. ${words}`;
+      byId("hero-readout").textContent = sentence;
+      announce(`${state.count} pictures. ${sentence}`);
     },
     (error) => (byId("hero-readout").textContent = error.message),
   );
   listen(["count", "picture", "letter"], update);
-  return update();
+  for (const query of [dark, narrow]) query.addEventListener("change", update);
+  const play = player(choices.picture_counts);
+  await update();
+  if (!location.hash && !still.matches && document.visibilityState === "visible") play(1, state.count, 90);
 }

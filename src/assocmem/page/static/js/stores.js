@@ -1,25 +1,60 @@
-import { byId, element, figure } from "./controls.js";
+import { byId, element, figure, whole } from "./controls.js";
 import { load } from "./data.js";
+
+// An equation as the library writes it ("sum_i v_i k_i^T") with its signs, sub- and superscripts.
+const SIGNS = [[/<-/g, "←"], [/\bsum_/g, "Σ_"], [/\bbeta\b/g, "β"], [/\bphi\b/gi, "φ"], [/\bsigma\b/g, "σ"], [/\balpha\b/g, "α"], [/\beta\b/g, "η"], [/\btheta\b/g, "θ"], [/\bsqrt\b/g, "√"], [/ \* /g, " ∘ "], [/ - /g, " − "], [/<=/g, "≤"]];
+
+export function maths(text) {
+  const plain = SIGNS.reduce((words, [sign, better]) => words.replace(sign, better), text);
+  const line = element("span", { class: "maths" });
+  for (const part of plain.split(/([_^](?:\{[^}]*\}|\([^)]*\)|-?[\p{L}\p{N}]+))/u)) {
+    if (!/^[_^]/.test(part)) line.append(part);
+    else line.append(element(part[0] === "_" ? "sub" : "sup", {}, part.slice(1).replace(/^[{(]|[})]$/g, "")));
+  }
+  return line;
+}
+
+function link(key) {
+  const made = element("a", { href: `#card-${key}` }, key);
+  made.addEventListener("click", (event) => {
+    event.preventDefault();
+    const card = byId(`card-${key}`);
+    card.open = true;
+    card.scrollIntoView();
+    card.querySelector("summary").focus();
+  });
+  return made;
+}
+
+function row(s) {
+  return element("tr", {},
+    element("th", { scope: "row" }, link(s.key)),
+    element("td", {}, s.summary),
+    element("td", {}, maths(s.equation)),
+    element("td", { class: "n" }, figure(s.capacity)),
+    element("td", { class: "n" }, whole(s.held)),
+    element("td", {}, s.state));
+}
+
+function card(s) {
+  const list = element("dl");
+  for (const [name, text] of Object.entries(s.card)) {
+    list.append(element("dt", {}, name), element("dd", {}, name === "equation" ? maths(text) : text));
+  }
+  const code = element("pre", { tabindex: 0, role: "region", "aria-label": `Code of ${s.key}` }, s.code);
+  return element("details", { id: `card-${s.key}` }, element("summary", {}, s.key), element("div", {}, list, code));
+}
 
 export async function stores() {
   const data = await load("stores");
-  const top = element("tr", {}, ...["store", "what it does", "recall", "capacity at 64", "numbers held"].map((t) => element("th", { scope: "col" }, t)));
-  const rows = data.stores.map((s) => {
-    const link = element("a", { href: `#card-${s.key}` }, s.key);
-    link.addEventListener("click", (event) => {
-      event.preventDefault();
-      const card = byId(`card-${s.key}`);
-      card.open = true;
-      card.scrollIntoView();
-      card.querySelector("summary").focus();
-    });
-    return element("tr", {}, element("th", { scope: "row" }, link), element("td", {}, s.summary), element("td", {}, s.equation), element("td", { class: "n" }, s.capacity === null ? "–" : figure(s.capacity)), element("td", {}, s.state));
-  });
-  byId("stores-table").append(element("thead", {}, top), element("tbody", {}, ...rows));
-  for (const s of data.stores) {
-    const list = element("dl");
-    for (const [name, text] of Object.entries(s.card)) list.append(element("dt", {}, name), element("dd", {}, text));
-    const code = element("pre", { tabindex: 0, "aria-label": `Code for ${s.key}` }, s.code);
-    byId("cards").append(element("details", { id: `card-${s.key}` }, element("summary", {}, s.key), element("div", {}, list, code)));
-  }
+  const heads = ["store", "what it does", "recall f(x)", "capacity", "numbers held", "then"];
+  const top = element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", ...(i === 3 || i === 4 ? { class: "n" } : {}) }, text)));
+  const group = (title, listed) => [element("tr", { class: "group" }, element("th", { colspan: 6, scope: "colgroup" }, title)), ...listed.map(row)];
+  const of = (article) => data.stores.filter((s) => s.article === article);
+  byId("stores-table").append(
+    element("thead", {}, top),
+    element("tbody", {}, ...group("From the article", of(true)), ...group("Neighbours", of(false))),
+  );
+  byId("stores-table").closest(".scroll").after(element("p", { class: "note" }, data.about));
+  byId("cards").append(...data.stores.map(card));
 }

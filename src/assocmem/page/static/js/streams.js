@@ -1,16 +1,16 @@
 import { chart } from "./chart.js";
-import { buttons, byId, figure, slider } from "./controls.js";
+import { announce, buttons, byId, enable, figure, slider, whole } from "./controls.js";
 import { load, newest } from "./data.js";
 import { listen, state } from "./state.js";
 
 export async function streams(choices) {
-  if (!choices.streams) return;
+  const { rules, decays, strengths, draws } = choices.streams;
   byId("streams").hidden = false;
-  buttons("streams-rules", "rule", choices.streams.rules);
-  const decay = slider("decay", "decay", choices.streams.decays, { say: String });
-  const strength = slider("strength", "strength", choices.streams.strengths, { say: String });
+  buttons("streams-rules", "rule", rules);
+  slider("decay", "decay", decays, { say: (a) => (a === 1 ? "1, all of it" : `${a}`), show: String });
+  slider("strength", "strength", strengths, { say: String });
   const picture = await chart(byId("streams-chart"), choices.specs.streams);
-  const info = (id) => choices.streams.rules.find((rule) => rule.id === id);
+  const info = (id) => rules.find((rule) => rule.id === id);
   const update = newest(
     () => {
       const rule = info(state.rule);
@@ -18,13 +18,18 @@ export async function streams(choices) {
     },
     async (data) => {
       const rule = info(state.rule);
-      decay.disabled = !rule.decays;
-      strength.disabled = !rule.strengths;
+      enable(byId("decay"), rule.decays, `${rule.label} doesn't fade.`);
+      enable(byId("strength"), rule.strengths, `${rule.label} writes every pair alike.`);
       byId("streams-note").textContent = rule.about;
-      await picture.show({ bars: data.bars.slice(1), target: data.bars.slice(0, 1) });
-      byId("streams-text").textContent =
-        `Newest pair: share ${figure(data.newest)} of its value; half of that is left after ${data.half_life === null ? "more than " + data.bars.length : data.half_life} writes. ` +
-        `Ratio of the newest ${figure(data.ratio_newest)}, of the pair 64 writes ago ${figure(data.ratio_64)}. The state holds ${data.state.toLocaleString("en-US")} numbers.`;
+      const bars = data.bars.map((weight, index) => ({ index, end: index + 0.8, weight }));
+      const fading = data.half_life === null ? `The oldest still has more than half of that` : `Half of that is left after ${data.half_life} writes`;
+      const sentence = `${rule.label}: the newest pair gets back ${figure(data.newest)} of its value. ${fading}. `;
+      const rest =
+        `Interference is ${figure(data.ratio_newest)} times the signal for the newest pair, ${figure(data.ratio_64)} for the one 64 writes earlier. ` +
+        `The state holds ${whole(data.state)} numbers, however many pairs are written. Mean of ${draws} draws, d_k = 64.`;
+      byId("streams-text").textContent = sentence + rest;
+      announce(sentence);
+      await picture.show({ bars: bars.slice(1), target: bars.slice(0, 1) }, { top: Math.max(1.05, ...data.bars) });
     },
     (error) => (byId("streams-text").textContent = error.message),
   );

@@ -1,5 +1,6 @@
 import { byId, element } from "./controls.js";
 import { load } from "./data.js";
+import { defaults, set } from "./state.js";
 
 // Text between $ signs is mathematics.
 function typeset(text) {
@@ -13,12 +14,22 @@ function typeset(text) {
   return line;
 }
 
+function shown(settings) {
+  const button = element("button", { type: "button" }, "show these bars");
+  button.addEventListener("click", () => {
+    set({ beta: defaults.beta, cosine: 1, width: 64, draw: 0, ...settings });
+    byId("bars").scrollIntoView();
+    byId("m").focus({ preventScroll: true });
+  });
+  return button;
+}
+
 export async function why() {
   const data = await load("why");
   for (const item of data.derivations) {
     const steps = item.steps.map((step) => {
       const line = element("li", {}, typeset(step.text));
-      if (step.check) line.append(element("div", { class: "check" }, "Check: ", typeset(step.check)));
+      if (step.check) line.append(element("div", { class: "check" }, "Check: ", typeset(step.check), ...(step.bars ? [shown(step.bars)] : [])));
       return line;
     });
     byId("why-list").append(element("details", {}, element("summary", {}, typeset(item.title)), element("div", {}, element("ol", {}, ...steps))));
