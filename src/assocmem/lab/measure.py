@@ -214,5 +214,8 @@ def _with_beta(stores: Iterable[Any], beta: float | None) -> tuple[Subject, ...]
         takes = [isinstance(what, str) and "beta" in entry(what).options for what in given]
         if not any(takes):
             raise InputError("`beta` was given, but none of the stores takes a sharpness by that name.")
-        given = [(what, make_store(what, beta=beta)) if t else what for what, t in zip(given, takes, strict=True)]
+        given = [
+            Subject(make_store(what, beta=beta), what, what) if t else what
+            for what, t in zip(given, takes, strict=True)
+        ]
     return subjects(*given)

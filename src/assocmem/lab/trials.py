@@ -99,7 +99,7 @@ def _large(plan: KeyPlan, store: Store, n: int, trial: int, targets: FloatArray)
         )
     if store.traits.extras or store.traits.keys == "signs" or store.traits.linear_in_values != "shared":
         raise InputError(f"{store.name} can be measured with at most {LARGE} memories; got {n}.")
-    by_rows = _has_weights(store)
+    by_rows = _has_weights(store) and reading_of(store, n, plan.reading) == "weights"
     rng, paid = stream(plan.seed, "keys", trial), stream(plan.seed, "values", trial)
     d_v = 1 if by_rows else plan.d_v
     state = store.empty(plan.d_k, d_v if by_rows else d_v + len(targets))

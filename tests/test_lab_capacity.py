@@ -1,0 +1,182 @@
+"""Capacities, predicted and measured, by both samplers; how they grow with the width of the keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assocmem.core.activation import Exp, ExpSeries, Linear, ReLU, SwiGLU
+from assocmem.core.errors import InputError
+from assocmem.core.sharpness import LogN, QwenLogN
+from assocmem.inputs import EqualCosine
+from assocmem.lab.capacity import capacity
+from assocmem.lab.predicted import predicted_capacity, predicted_ratio
+from assocmem.lab.scaling import declared_exponent, fitted_exponent, state_numbers
+from assocmem.stores.mlp import MLP
+from assocmem.stores.optimal import OptimalLinear
+from assocmem.stores.outer import OuterProduct
+from assocmem.stores.softmax import SoftmaxAttention
+
+EXACT = [
+    ("outer-product", 65.0),
+    ("relu", 129.0),
+    ("squared-relu", 2817.0),
+    ("swiglu", 2957.5),
+    ("cubed-relu", 38_299.0),
+    (("exp 2", MLP(ExpSeries(2, 8.0))), 41.5),
+    (("exp 3", MLP(ExpSeries(3, 8.0))), 452.0),
+    (("exp 4", MLP(ExpSeries(4, 8.0))), 3144.5),
+    ("softmax", 1_272_264.0),
+]
+
+
+@pytest.mark.parametrize(("store", "exact"), EXACT, ids=lambda x: x if isinstance(x, str) else "")
+def test_capacities_of_the_article(store, exact):
+    # Ten intervals of 95 %, and 2 % of M, about six standard errors: fixed seed.
+    found = capacity(store, 64)
+    assert found.prediction.value == pytest.approx(exact, rel=2e-4)
+    assert found.measured.value == pytest.approx(exact, rel=0.02)
+    assert found.measured.high - found.measured.low < 0.03 * exact
+    assert found.measured.low < found.measured.value < found.measured.high
+    assert found.measured.sampler == "similarities"
+    assert found.row()["difference"] == found.difference
+
+
+def test_least_squares_fails_at_2d_by_keys():
+    found = capacity("optimal-linear", 32, precision=0.03)
+    assert found.measured.sampler == "keys"
+    assert found.measured.value == pytest.approx(found.prediction.value, rel=0.03)
+    median = capacity("optimal-linear", 32, precision=0.03, statistic="median")
+    assert median.measured.statistic == median.prediction.statistic == "median"
+
+
+def test_both_samplers_give_one_capacity():
+    by_keys = capacity("squared-relu", 16, sampler="keys").measured
+    by_similarities = capacity("squared-relu", 16).measured
+    assert by_keys.low < by_similarities.value < by_keys.high
+    assert by_keys.sampler == "keys"
+
+
+def test_a_sharpness_that_grows_is_not_reached():
+    found = capacity(("su", SoftmaxAttention(LogN())), 64, largest=2**17)
+    assert found.measured.value is None
+    assert "not reached below M = 131072; the ratio there is 0.00" in found.measured.reason
+    assert found.measured.ratio_there == pytest.approx(
+        predicted_ratio(("su", SoftmaxAttention(LogN())), 64, 2**17).value, rel=0.02
+    )
+
+
+def test_a_sharpness_that_grows_too_slowly_is_reached():
+    found = capacity(("qwen", SoftmaxAttention(QwenLogN())), 16)
+    assert found.measured.low < found.prediction.value < found.measured.high
+
+
+def test_noisy_queries_cost_softmax_most():
+    found = capacity("softmax", 64, cosine=0.6)
+    assert found.measured.value == pytest.approx(2115, rel=0.02)
+    assert found.prediction.value == pytest.approx(2114.94, rel=1e-5)
+
+
+@pytest.mark.parametrize(("beta", "d"), [(25.0, 64), (512**0.5, 512)])
+def test_capacities_that_nobody_could_draw_are_measured_tilted(beta, d):
+    found = capacity(("sharp", SoftmaxAttention(beta)), d)
+    assert found.measured.sampler == "similarities, tilted"
+    assert found.measured.value == pytest.approx(found.prediction.value, rel=0.005)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_smallest_widths(d):
+    found = capacity("outer-product", d)
+    assert found.measured.value == pytest.approx(d + 1, rel=0.01)
+
+
+def test_beta_zero_is_the_plain_mean():
+    assert capacity(("mean", SoftmaxAttention(0.0)), 64).measured.value == 2.0
+
+
+def test_a_store_without_signal_fails_at_once():
+    found = capacity(("blind", MLP(ReLU(1, 1.0))), 64)
+    assert found.measured.value is None
+    assert "already above 1 at the smallest M = 1" in found.measured.reason
+    assert found.prediction.value is None
+
+
+def test_another_threshold_and_another_statistic():
+    tenth = capacity("softmax", 64, threshold=0.1)
+    assert tenth.measured.low < tenth.prediction.value < tenth.measured.high
+    median = capacity("squared-relu", 64, statistic="median")
+    assert median.measured.statistic == "median"
+    assert median.prediction.value is None
+    assert "root mean square" in median.prediction.reason
+    assert median.measured.value == pytest.approx(2817, rel=0.05)
+
+
+def test_other_laws_are_measured_by_keys():
+    found = capacity("outer-product", 16, keys=EqualCosine(0.5), precision=0.05)
+    assert found.measured.sampler == "keys"
+    assert found.measured.value < 6
+
+
+def test_seeds_repeat_and_workers_do_not_matter():
+    one = capacity("relu", 64, workers=1, seed=5)
+    assert capacity("relu", 64, workers=2, seed=5) == one
+    assert capacity("relu", 64, workers=1, seed=6).measured.value != one.measured.value
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sampler": "guess"}, "`sampler` must be"),
+        ({"store": "optimal-linear", "sampler": "similarities"}, "measure it by the keys sampler"),
+        ({"threshold": 0.0}, "`threshold` must be"),
+        ({"precision": 1.0}, "`precision` must lie"),
+        ({"d_k": 0}, "must be"),
+    ],
+)
+def test_impossible_questions_are_refused(settings, words):
+    given = {"store": "relu", "d_k": 8} | settings
+    with pytest.raises(InputError, match=words):
+        capacity(given.pop("store"), given.pop("d_k"), **given)
+
+
+def test_predictions_say_why_there_is_none():
+    assert "no formula" in predicted_capacity("delta-net", 64).reason
+    assert "no closed form" in predicted_capacity("optimal-linear", 64, cosine=0.5).reason
+    assert "no formula" in predicted_ratio("delta-net", 64, 10).reason
+    assert predicted_ratio(("ridge", OptimalLinear(1.0)), 64, 128, statistic="mean").value is None
+    assert predicted_ratio("optimal-linear", 64, 128, law="gaussian", statistic="mean").value == pytest.approx(
+        1.0078, rel=1e-3
+    )
+
+
+# ---------------------------------------------------------------------- growth with the width
+
+
+def test_the_fitted_exponent_meets_the_exact_one():
+    found = [capacity("squared-relu", d, precision=0.02, workers=1) for d in (16, 64, 256)]
+    slope = fitted_exponent(found)
+    assert slope.low < slope.theory < slope.high
+    assert slope.theory == pytest.approx(1.96, abs=0.02)
+    assert slope.widths == (16, 64, 256)
+
+
+def test_an_exponent_leaves_out_what_was_not_reached():
+    found = [capacity("relu", d, precision=0.05, workers=1) for d in (16, 32)]
+    missing = replace(found[0], d_k=8, measured=replace(found[0].measured, value=None))
+    assert fitted_exponent([missing, *found]).widths == (16, 32)
+    with pytest.raises(InputError, match="two widths or more; got 1 of 2"):
+        fitted_exponent([missing, found[0]])
+
+
+def test_declared_exponents():
+    declared = [declared_exponent(s) for s in (Linear(), ReLU(3), SwiGLU(), ExpSeries(4, 8.0), Exp(8.0), ReLU(2, 0.1))]
+    assert declared == [1.0, 3.0, 2.0, 3.0, None, None]
+
+
+@pytest.mark.parametrize("store", [OuterProduct(), SoftmaxAttention()])
+def test_state_numbers_are_counted(store):
+    rng = np.random.default_rng(0)
+    state = store.write(store.empty(8, 3), rng.standard_normal((1000, 8)), rng.standard_normal((1000, 3)))
+    assert state_numbers(store, 8, 3, 1000) == state.size

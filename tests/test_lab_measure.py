@@ -1,0 +1,193 @@
+"""A user's own arrays: ratios, choices, capacities, preparations, and the words about them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assocmem.core.errors import InputError, NonFiniteError
+from assocmem.inputs import EqualCosine
+from assocmem.lab.measure import measure
+from assocmem.lab.subsets import Rows, SubsetTask, run_subsets
+from assocmem.stores.outer import OuterProduct
+
+
+def drawn(n=300, d=16, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def by(found, **columns):
+    rows = [row for row in found.capacities if all(row[name] == value for name, value in columns.items())]
+    assert len(rows) == 1
+    return rows[0]
+
+
+def test_random_keys_have_the_capacity_of_random_keys():
+    found = measure(drawn(400, 24), stores=["outer-product", "softmax"], normalise=True, workers=1)
+    outer = by(found, store="outer-product")
+    assert outer["low"] < 25 < outer["high"]
+    assert outer["normalised"] is True
+    soft = by(found, store="softmax")
+    assert soft["value"] is None or soft["value"] > 300
+    ratios = {(r["store"], r["n_memories"]): r for r in found.curve}
+    assert ratios["outer-product", 400]["value"] == pytest.approx(np.sqrt(399 / 24), rel=0.1)
+    assert ratios["softmax", 400]["choice"] > 0.9 > 0.5 > ratios["outer-product", 400]["choice"]
+
+
+def test_a_shared_mean_ruins_raw_keys_and_the_words_say_why():
+    keys = EqualCosine(0.5).draw(np.random.default_rng(0), 500, 32)
+    found = measure(keys, stores=["outer-product"], preparation=["raw", "centre"], normalise=True, workers=1)
+    raw, centred = by(found, preparation="raw"), by(found, preparation="centred")
+    assert raw["value"] < 6 < 25 < centred["value"]
+    words = next(w for w in found.words if w.startswith("Raw"))
+    assert "share a mean" in words
+    assert "cosine 0.50 on average" in words
+    assert "near M = 5 instead of 33" in words
+    assert not any(w.startswith("Centred keys share") for w in found.words)
+    assert found.geometry[0]["mean_cosine"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_whitening_is_fitted_on_other_rows_and_evens_directions_out():
+    keys = drawn(900, 16) * np.linspace(0.1, 2, 16)
+    found = measure(keys, stores=["outer-product"], preparation=["centre", "whiten"], normalise=True, workers=1)
+    centred, whitened = by(found, preparation="centred"), by(found, preparation="whitened")
+    assert whitened["value"] > 1.2 * centred["value"]
+    assert whitened["n_fitted"] == 300
+    assert whitened["n_rows"] == 600 == max(r["n_memories"] for r in found.curve)
+
+
+def test_raw_alone_uses_every_row_and_several_use_the_same():
+    keys = drawn(90)
+    assert measure(keys, stores=["outer-product"], workers=1).capacities[0]["n_rows"] == 90
+    both = measure(keys, stores=["outer-product"], preparation=["raw", "whiten"], workers=1)
+    assert {row["n_rows"] for row in both.capacities} == {60}
+
+
+def test_columns_without_variance_are_dropped_and_counted():
+    keys = np.hstack([drawn(200, 8), np.zeros((200, 2)), np.full((200, 1), 3.0)])
+    found = measure(keys, stores=["outer-product"], preparation=["raw", "centre"], workers=1)
+    assert by(found, preparation="raw")["columns_dropped"] == 2
+    assert by(found, preparation="centred")["columns_dropped"] == 3
+    assert by(found, preparation="centred")["d_k"] == 8
+
+
+def test_what_is_not_reached_is_said_with_the_ratio_there():
+    found = measure(drawn(60, 32), stores=["softmax"], normalise=True, workers=1)
+    row = found.capacities[0]
+    assert row["value"] is None
+    assert row["reason"].startswith("not reached below M = 60, all the rows there are; the ratio there is 0.")
+    assert row["ratio_there"] < 1
+
+
+def test_every_head_has_a_row_of_its_own():
+    keys = np.stack([drawn(100, 8), EqualCosine(0.8).draw(np.random.default_rng(1), 100, 8)])
+    found = measure(keys, stores=["outer-product", "relu"], normalise=True, workers=1)
+    assert [(row["head"], row["store"]) for row in found.capacities] == [
+        (0, "outer-product"), (0, "relu"), (1, "outer-product"), (1, "relu"),
+    ]  # fmt: skip
+    assert by(found, head=1, store="relu")["value"] < by(found, head=0, store="relu")["value"]
+    assert any(words.startswith("Head 1: Raw keys share a mean") for words in found.words)
+
+
+def test_own_values_are_read_by_vectors():
+    keys, rng = drawn(100, 16), np.random.default_rng(3)
+    random = measure(keys, rng.standard_normal((100, 12)), stores=["outer-product"], normalise=True, workers=1)
+    alike = measure(keys, 1 + 0.1 * rng.standard_normal((100, 12)), stores=["outer-product"], normalise=True, workers=1)
+    assert {row["reading"] for row in random.curve} == {"vectors"}
+    assert random.curve[-1]["value"] == pytest.approx(np.sqrt(99 / 16), rel=0.2)
+    assert alike.curve[-1]["choice"] < random.curve[-1]["choice"] + 0.2
+
+
+def test_own_queries_ask_for_their_targets():
+    keys = drawn(200, 24)
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    targets = np.arange(0, 200, 2)
+    exact = measure(keys, queries=keys[targets], targets=targets, stores=["squared-relu"], workers=1)
+    weak = measure(keys, queries=0.5 * keys[targets], targets=targets, stores=["squared-relu"], workers=1)
+    wrong = measure(keys, queries=keys[targets + 1], targets=targets, stores=["squared-relu"], workers=1)
+    assert weak.curve[-1]["value"] == pytest.approx(exact.curve[-1]["value"], rel=1e-9)  # ReLU² scales both alike
+    assert exact.curve[-1]["choice"] > 0.9
+    assert wrong.curve[-1]["choice"] < 0.1
+
+
+def test_queries_keep_rows_to_themselves_when_a_preparation_is_fitted():
+    keys, targets = drawn(120, 8), np.arange(30)
+    found = measure(
+        keys, queries=keys[targets], targets=targets, stores=["outer-product"], preparation="whiten", workers=1
+    )
+    assert found.capacities[0]["n_rows"] == 80
+    assert found.curve[-1]["n_trials"] == 24
+
+
+def test_a_target_is_asked_for_once_in_a_trial_and_is_always_stored():
+    rows = Rows(np.eye(6), np.eye(6), np.eye(6)[[2, 2, 2, 4]], np.array([2, 2, 2, 4]))
+    result = run_subsets(SubsetTask(OuterProduct(), rows, 3, 20, 5, "weights", 0, 0))
+    assert result.ratios.shape == (20, 2)
+    assert not result.ratios.any()
+    assert result.right.tolist() == [1.0] * 20
+
+
+def test_beta_goes_to_the_stores_that_take_one():
+    keys = drawn(60, 8)
+    found = measure(keys, stores=["softmax", "relu"], beta=3.0, normalise=True, workers=1)
+    assert by(found, store="softmax")["beta"] == 3.0
+    assert by(found, store="relu")["beta"] is None
+    with pytest.raises(InputError, match="none of the stores takes a sharpness"):
+        measure(keys, stores=["relu"], beta=3.0, workers=1)
+
+
+def test_a_store_that_refuses_the_keys_says_why():
+    found = measure(drawn(40, 8) * 1e200, stores=["cubed-relu", "softmax"], memories=[4, 8], workers=1)
+    row = by(found, store="cubed-relu")
+    assert row["value"] is None
+    assert "left the range" in row["reason"]
+    assert not [r for r in found.curve if r["store"] == "cubed-relu"]
+
+
+def test_results_do_not_depend_on_the_number_of_workers():
+    keys = drawn(80, 8)
+    assert measure(keys, workers=1, seed=4) == measure(keys, workers=3, seed=4)
+
+
+def test_any_array_library_may_bring_the_keys():
+    torch = pytest.importorskip("torch")
+    keys = drawn(50, 8)
+    assert measure(torch.tensor(keys), workers=1).capacities == measure(keys, workers=1).capacities
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"keys": np.ones(5)}, InputError, r"`keys` must have shape \(n, d\) or \(heads, n, d\)"),
+        ({"keys": np.ones((1, 4))}, InputError, "n >= 2"),
+        ({"keys": np.full((9, 4), np.nan)}, NonFiniteError, "row 0"),
+        ({"values": np.ones((7, 3))}, InputError, "`values` must have one row for each"),
+        ({"queries": np.ones((3, 4))}, InputError, "go together"),
+        ({"queries": np.ones((3, 5)), "targets": [0, 1, 2]}, InputError, "the width of the keys"),
+        ({"queries": np.ones((3, 4)), "targets": [0, 1]}, InputError, "row for each of 3 queries"),
+        ({"queries": np.ones((1, 4)), "targets": [99]}, InputError, r"lie in \[0, 20\)"),
+        ({"preparation": "bleach"}, InputError, "raw, centre and whiten"),
+        ({"preparation": []}, InputError, "at least one"),
+        ({"memories": [30]}, InputError, "from 1 to the 20 rows"),
+        ({"fit_share": 1.0}, InputError, "`fit_share` must lie"),
+        ({"trials": 0}, InputError, "`trials` and `asked`"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(settings, error, words):
+    given = {"keys": drawn(20, 4)} | settings
+    with pytest.raises(error, match=words):
+        measure(given.pop("keys"), given.pop("values", None), workers=1, **given)
+
+
+def test_digit_images_raw_centred_and_whitened():
+    digits = pytest.importorskip("sklearn.datasets").load_digits().data
+    assert digits.shape == (1797, 64)
+    found = measure(digits, preparation=["raw", "centre", "whiten"], normalise=True, trials=8, asked=16)
+    value = {(r["preparation"], r["store"]): r["value"] for r in found.capacities}
+    assert value["raw", "outer-product"] < 5 < value["centred", "outer-product"] < 30
+    assert value["raw", "squared-relu"] < 10 < value["centred", "squared-relu"] < value["whitened", "squared-relu"]
+    assert value["raw", "softmax"] < 60 < 600 < value["centred", "softmax"]
+    assert value["whitened", "softmax"] is None
+    assert by(found, preparation="whitened", store="softmax")["ratio_there"] < 0.5
+    assert by(found, preparation="raw", store="softmax")["columns_dropped"] == 3
+    assert found.words[0].startswith("Raw keys share a mean")
