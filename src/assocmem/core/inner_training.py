@@ -15,7 +15,7 @@ from assocmem.core.arrays import Array
 from assocmem.core.blockwise import in_dtype, working_dtype
 from assocmem.core.errors import InputError
 from assocmem.core.inner_model import Factors, InnerModel
-from assocmem.core.stability import finite_arrays, warn_unstable
+from assocmem.core.stability import require_finite_arrays, warn_unstable
 from assocmem.core.store import Store
 from assocmem.core.types import Extra, State
 
@@ -78,7 +78,7 @@ class InnerTraining(Store):
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
         """Train on the pairs in order."""
-        arrays, _ = self._train(state, keys, values, extras)
+        arrays, _ = self._write_pairs(state, keys, values, extras)
         return arrays
 
     def get(self, state: State, queries: Array) -> Array:
@@ -97,14 +97,14 @@ class InnerTraining(Store):
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
     ) -> tuple[State, Array]:
         """Train block by block and read each block's queries in dual form."""
-        arrays, out = self._train(state, keys, values, extras, queries, early=read == "before")
+        arrays, out = self._write_pairs(state, keys, values, extras, queries, early=read == "before")
         if read == "before" and state.n == 0:
             out = state.xp.concat([state.xp.zeros_like(out[..., :1, :]), out[..., 1:, :]], axis=-2)
         return state.having(arrays, n=state.n + int(keys.shape[-2])), out
 
     # ------------------------------------------------------------------ training
 
-    def _train(
+    def _write_pairs(
         self,
         state: State,
         keys: Array,
@@ -114,7 +114,7 @@ class InnerTraining(Store):
         early: bool = False,
     ) -> tuple[Mapping[str, Array], Any]:
         """Return the arrays after the pairs and, given queries, their recalls (before their own pair if `early`)."""
-        xp, model, count = state.xp, self.model(state.d_k), int(keys.shape[-2])
+        xp, count = state.xp, int(keys.shape[-2])
         wide = working_dtype(state.dtype, xp)
         keys, values = in_dtype(keys, wide, xp), in_dtype(values, wide, xp)
         queries = None if queries is None else in_dtype(queries, wide, xp)
@@ -122,31 +122,42 @@ class InnerTraining(Store):
         if rates is None:
             rates = xp.ones((*state.batch, count), dtype=wide, device=state.device)
         rates = in_dtype(rates, wide, xp)
+        with ar.overflow_unheard():
+            arrays, out, worst = self._train(state, keys, values, rates, queries, early)
+            if worst > _STABLE:
+                what = "base_rate times rate times the curvature of a mini-batch (of one pair: squared key length)"
+                warn_unstable(self, what, worst, _STABLE, _ADVICE, stacklevel=6)
+
+            def first(i: int) -> Mapping[str, Array]:
+                return self._train(state, keys[..., :i, :], values[..., :i, :], rates[..., :i], None, False)[0]
+
+            require_finite_arrays(self, state, arrays, first, count, _ADVICE)
+        return arrays, out
+
+    def _train(
+        self, state: State, keys: Array, values: Array, rates: Array, queries: Array | None, early: bool
+    ) -> tuple[Mapping[str, Array], Any, float]:
+        """Return the arrays, the recalls, and the largest product of fixed rate and curvature."""
+        xp, model, count = state.xp, self.model(state.d_k), int(keys.shape[-2])
         weights, batch = self._held(state)
         out, start, worst = [], 0, 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            while start < count:
-                seen = 0 if batch is None else batch.n
-                at = slice(start, min(count, start + self.mini_batch - seen))
-                fresh = model.factors(weights, keys[..., at, :], values[..., at, :], rates[..., at])
-                batch = fresh if batch is None else batch.then(fresh)
-                steps = self._steps(model, batch)
-                if self.base_rate is not None and not self.norm:
-                    moving = self.init != 0 or state.n + start - seen > 0
-                    worst = max(worst, self.base_rate * _curvature(batch, self.bias, seen, moving, self.base_rate))
-                if queries is not None:
-                    shares = _shares(steps, seen, at.stop - at.start, early)
-                    out.append(model.forward(model.trained(weights, batch, shares), queries[..., at, :]))
-                if batch.n == self.mini_batch:
-                    weights, batch = model.moved(weights, batch, steps[..., -1:]), None
-                    weights = {name: in_dtype(in_dtype(a, state.dtype, xp), wide, xp) for name, a in weights.items()}
-                start = at.stop
-            arrays = self._arrays(state, weights, batch)
-        if worst > _STABLE:
-            what = "base_rate times rate times the curvature of a mini-batch (for a single pair: squared key length)"
-            warn_unstable(self, what, worst, _STABLE, _ADVICE, stacklevel=6)
-        finite_arrays(self, state, arrays, keys, values, extras, _ADVICE)
-        return arrays, xp.concat(out, axis=-2) if out else None
+        while start < count:
+            seen = 0 if batch is None else batch.n
+            at = slice(start, min(count, start + self.mini_batch - seen))
+            fresh = model.factors(weights, keys[..., at, :], values[..., at, :], rates[..., at])
+            batch = fresh if batch is None else batch.then(fresh)
+            steps = self._steps(model, batch)
+            if self.base_rate is not None and not self.norm:
+                moving = self.init != 0 or state.n + start - seen > 0
+                worst = max(worst, self.base_rate * _curvature(batch, self.bias, seen, moving, self.base_rate))
+            if queries is not None:
+                shares = _shares(steps, seen, at.stop - at.start, early)
+                out.append(model.forward(model.trained(weights, batch, shares), queries[..., at, :]))
+            if batch.n == self.mini_batch:
+                weights, batch = model.moved(weights, batch, steps[..., -1:]), None
+                weights = {name: in_dtype(in_dtype(a, state.dtype, xp), keys.dtype, xp) for name, a in weights.items()}
+            start = at.stop
+        return self._arrays(state, weights, batch), xp.concat(out, axis=-2) if out else None, worst
 
     def _steps(self, model: InnerModel, batch: Factors) -> Array:
         """Return step_t for the batch's pairs t = 1..n, (n,) or (*batch, n).

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array
@@ -25,31 +24,29 @@ def warn_unstable(
     )
 
 
-def finite_arrays(
+def require_finite_arrays(
     store: Store,
     state: State,
     arrays: Mapping[str, Array],
-    keys: Array,
-    values: Array,
-    extras: Mapping[str, Any],
+    first: Callable[[int], Mapping[str, Array]],
+    count: int,
     advice: str,
-) -> Mapping[str, Array]:
-    """Return `arrays`, the result of writing these pairs to `state`, unless they hold NaN or infinity.
+) -> None:
+    """Raise DivergedError if `arrays`, the result of writing `count` pairs to `state`, hold NaN or infinity.
 
-    Raises DivergedError whose `step` is the first pair that made them so, counted from 0 over all pairs ever
-    written: the pairs are written again one by one to find it.
-    """
+    first: returns the arrays after the first i of these pairs only. `step` of the error is the first pair that made
+    them leave the finite numbers, counted from 0 over all pairs ever written; it is found by bisection.
+    """  # fmt: skip
     if all(ar.all_finite(a, state.xp) for a in arrays.values()):
-        return arrays
-    count, step = int(keys.shape[-2]), state.n
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableWarning)
-        for i in range(count if count > 1 else 0):
-            at, step = slice(i, i + 1), state.n
-            try:
-                state = store._write(state, keys[..., at, :], values[..., at, :], store._pairs_of(extras, at))
-            except DivergedError:
-                break
+        return
+    fine, bad = 0, count
+    while bad - fine > 1:
+        middle = (fine + bad) // 2
+        if all(ar.all_finite(a, state.xp) for a in first(middle).values()):
+            fine = middle
+        else:
+            bad = middle
+    step = state.n + bad - 1
     raise DivergedError(
         f"{store.name} diverged at pair {step}: its state left the range of {ar.dtype_name(state.dtype)}, and nothing "
         f"was changed. {advice}",
