@@ -170,9 +170,11 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
         xp, device = _library(str(header["library"])), None
     held = {}
     for name, kind in header["dtypes"].items():
-        array = xp.asarray(arrays[name], device=device)
-        dtype = _dtype(kind, xp)
-        held[name] = array if array.dtype == dtype else xp.astype(array, dtype)
+        dtype, array = _dtype(kind, xp), arrays[name]
+        if array.dtype == np.float16 and dtype == xp.float32:
+            array = array.astype(np.float32)
+        given = xp.asarray(array, device=device)
+        held[name] = given if given.dtype == dtype else xp.astype(given, dtype)
     return State(
         held,
         int(header["n"]),
@@ -197,9 +199,12 @@ def _library(name: str) -> Any:
 
 
 def _dtype(name: str, xp: Any) -> Any:
+    """Return the dtype called `name`, float32 for a half precision that this library lacks."""
     dtype = getattr(xp, name, None)
+    if dtype is None and name in ("float16", "bfloat16"):
+        dtype = xp.float32
     if dtype is None:
-        return xp.float32 if name == "bfloat16" else getattr(xp, "bool" if name == "bool_" else name)
+        raise KeyError(f"no dtype {name!r}")
     return np.dtype(dtype) if xp is np_compat else dtype
 
 
