@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
+from typer.exceptions import Abort, Exit, TyperException
 
 from assocmem.core.errors import AssocmemError
 
@@ -50,13 +50,14 @@ def run(arguments: list[str] | None = None) -> int:
     except AssocmemError as error:
         print(f"assocmem: {error}", file=sys.stderr)
         return 2
-    except click.exceptions.Abort:
+    except Abort:
         print("assocmem: stopped.", file=sys.stderr)
         return 130
-    except click.ClickException as error:
-        print(f"assocmem: {error.format_message()} See assocmem --help.", file=sys.stderr)
+    except TyperException as error:
+        words = getattr(error, "format_message", error.__str__)()
+        print(f"assocmem: {words} See assocmem --help.", file=sys.stderr)
         return 2
-    except click.exceptions.Exit as stop:
+    except Exit as stop:
         return int(stop.exit_code)
     except KeyboardInterrupt:
         print("assocmem: stopped.", file=sys.stderr)

@@ -76,7 +76,7 @@ def predicted_capacity(
         if cosine != 1 or one.store.ridge:
             return theory.none("capacity", "least squares has no closed form with noisy queries or a ridge")
         return theory.optimal_capacity(d_k, ratio=ratio, law="sphere", statistic=statistic)
-    return theory.none("capacity", f"there is no formula for {one.label}; measure it with `assocmem capacity`")
+    return theory.none("capacity", f"there is no formula for {one.label}")
 
 
 def _settings(law: Law) -> dict[str, Any]:
