@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -39,12 +39,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment hands back: tidy rows, the view that draws them, and a caption in words."""
+    """What an experiment hands back: tidy rows, the view that draws them, and a caption in words.
+
+    definitions: of columns that `lab.rows.DEFINITIONS` doesn't know, or gives another meaning.
+    """
 
     rows: Iterable[Row]
     view: Mapping[str, Any]
     caption: str
     config: Mapping[str, Any]
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ class Experiment:
         outcome = self.answer(settings, progress or _silent)
         seconds = time.perf_counter() - began
         config = {"quick": settings.quick, **outcome.config}
-        header = header_for(config=config, seed=settings.seed, seconds=seconds, definitions=DEFINITIONS)
+        words = {**DEFINITIONS, **outcome.definitions}
+        header = header_for(config=config, seed=settings.seed, seconds=seconds, definitions=words)
         header |= {"title": self.title, "question": self.question, "caption": outcome.caption, "view": outcome.view}
         return Results(self.name, tuple(outcome.rows), header)
 

@@ -137,13 +137,15 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
 
     A live chart has the datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on
     the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x
-    axis ends.
+    axis ends, `ink` the colour of marker and ring.
     """
     import altair as alt
 
     layered = _curves(rows, view, canvas)
     if canvas.mode == "live":
-        return layered.add_params(alt.param(name="room", value=view["x_domain"][1]))
+        return layered.add_params(
+            alt.param(name="room", value=view["x_domain"][1]), alt.param(name="ink", value="#444444")
+        )
     return layered.add_params(_legend_pick()) if canvas.mode == "report" else layered
 
 
@@ -159,7 +161,8 @@ def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any
         line = axes.layer("theory", theory).mark_line(strokeWidth=1.8, clip=canvas.mode == "live")
         layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
     if view.get("join"):
-        alone = {r["label"] for r in measured} - {r["label"] for r in theory}
+        covered = {(r["label"], r[view["x"]]) for r in theory}
+        alone = {r["label"] for r in measured if (r["label"], r[view["x"]]) not in covered}
         thin = axes.layer("joined", [r for r in measured if r["label"] in alone]).mark_line(strokeWidth=0.8)
         layers.append(thin.encode(x=axes.across, y=axes.up("value"), color=axes.colour, opacity=axes.shown))
     if measured or canvas.mode == "live":
@@ -197,9 +200,10 @@ def _live_layers(axes: _Axes) -> list[Any]:
     """Return what only the page draws: the marker with its ring, words at the lines' ends, and values on hover."""
     import altair as alt
 
-    marker = axes.layer("marker", []).mark_rule(color=TARGET_COLOUR, strokeWidth=1.5, opacity=0.7)
-    ring = axes.layer("here", []).mark_point(color=TARGET_COLOUR, size=110, strokeWidth=2.5, filled=False, clip=True)
-    swatch = axes.layer("labels", []).mark_point(shape="square", size=50, filled=True, clip=True)
+    ink = alt.ExprRef("ink")
+    marker = axes.layer("marker", []).mark_rule(color=ink, strokeWidth=1.2, opacity=0.8)
+    ring = axes.layer("here", []).mark_point(color=ink, size=110, strokeWidth=2.5, filled=False, opacity=1, clip=True)
+    swatch = axes.layer("labels", []).mark_point(shape="square", size=50, filled=True, opacity=1, clip=True)
     words = axes.layer("labels", []).mark_text(align="left", dx=8, fontSize=12, clip=True)
     hover = axes.layer("theory", []).mark_point(size=120, filled=True, opacity=0, clip=True)
     series, across = alt.Tooltip("label:N", title="series"), alt.Tooltip(f"{axes.x}:Q", format=",", title="M")
@@ -380,7 +384,7 @@ def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any]) -> 
     axis = {"axis": None} if words is None else {"axis": alt.Axis(grid=False, tickCount=6)}
     x = alt.X("index:Q", title=words, scale=alt.Scale(nice=False, zero=False), **axis)
     limits = alt.Scale(domain=[view.get("y_from", -1), alt.ExprRef("top") if live else 1.05], clamp=True)
-    y = alt.Y("weight:Q", title=view.get("y_title"), scale=limits)
+    y = alt.Y("weight:Q", title=view.get("y_title"), scale=limits, axis=alt.Axis(tickCount=5))
     tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
     others = canvas.layer("bars", [r for r in rows if not r.get("target")])
     target = canvas.layer("target", [r for r in rows if r.get("target")])

@@ -1,0 +1,93 @@
+"""Recall by age: what a store that is written while reading keeps of the pair it read n pairs ago."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from assocmem.core.register import make_store
+from assocmem.core.results import Row
+from assocmem.core.store import Store
+from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
+from assocmem.lab.fading import predicted_age_ratio
+from assocmem.lab.order import DEFINITIONS, age_curves
+
+D_K, D_V = 64, 32
+AGES = (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 255)
+
+
+def _stores() -> list[tuple[str, Store]]:
+    return [
+        ("outer product", make_store("outer-product")),
+        ("linear attention", make_store("linear-attention")),
+        ("Mamba", make_store("mamba")),
+        ("Mamba-2, decay 0.99", make_store("mamba-2", decay=0.99)),
+        ("DeltaNet", make_store("delta-net")),
+        ("Gated DeltaNet, decay 0.99", make_store("gated-delta-net", decay=0.99)),
+        ("TTT-Linear", make_store("ttt-linear")),
+        ("Titans", make_store("titans")),
+        ("MesaNet", make_store("mesa-net")),
+        ("DeltaFormer", make_store("delta-former")),
+    ]
+
+
+def _answer(settings: Settings, progress: Progress) -> Outcome:
+    stores = _stores()
+    ages = [age for age in AGES if age < settings.fewer(256, 32)]
+    n = max(ages) + 1
+    rows = age_curves(
+        stores, D_K, n, ages, d_v=D_V, trials=settings.fewer(128, 8), progress=progress, **settings.shared("ages")
+    )
+    view = {
+        "kind": "panels",
+        "x": "shown_age",
+        "x_title": "age + 1: how many pairs ago it was written",
+        "order": [label for label, _ in stores],
+        "join": True,
+        "panels": [
+            {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_domain": (1e-3, 2)},
+            {
+                "where": {"quantity": "ratio"},
+                "y_title": "interference / signal",
+                "y_domain": (0.01, 300),
+                "rule": 1.0,
+                "rule_text": "recall fails: interference larger than signal",
+            },
+        ],
+    }
+    rows = [row | {"shown_age": row["age"] + 1} for row in rows]
+    return Outcome(rows, view, _caption(rows, n), {"d_k": D_K, "d_v": D_V, "n_memories": n}, DEFINITIONS)
+
+
+def _caption(rows: Sequence[Row], n: int) -> str:
+    ages = {label: readable_ages(rows, label) for label in dict.fromkeys(row["label"] for row in rows)}
+    count = len({row["age"] for row in rows})
+    some = [f"{label}: {max(found)}" for label, found in ages.items() if 0 < len(found) < count]
+    always = [label for label, found in ages.items() if len(found) == count]
+    never = [label for label, found in ages.items() if not found]
+    words = [
+        f"{n} random unit pairs, d_k = {D_K}, each asked for with its own key at the end. Lines are exact theory: "
+        "decay^age, and what later writes of the delta rule take from an older pair. The oldest measured pairs whose "
+        f"signal exceeds their interference have the age {'; '.join(some) or '(no store draws a line)'}."
+    ]
+    if always:
+        words.append(f"Read at every age: {'; '.join(always)}.")
+    if never:
+        words.append(f"Read at no age, so many pairs being stored: {'; '.join(never)}.")
+    crossing = next((a for a in range(n) if (predicted_age_ratio("delta-net", D_K, n, a).value or 0) > 1), None)
+    if crossing is not None:
+        words.append(f"By theory DeltaNet's interference outgrows its signal at age {crossing} (root mean squares).")
+    return " ".join([*words, "Ratios are medians where the signal can vanish, else root mean squares."])
+
+
+def readable_ages(rows: Sequence[Row], label: str) -> list[int]:
+    """Return the measured ages at which a store's ratio is below 1."""
+    mine = [row for row in rows if row["label"] == label and row["quantity"] == "ratio"]
+    return [row["age"] for row in mine if row["value"] is not None and row["value"] < 1]
+
+
+EXPERIMENT = Experiment(
+    "ages",
+    "Recall by age",
+    "How long does a memory that is written while reading keep a pair?",
+    _answer,
+)

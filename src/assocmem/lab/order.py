@@ -1,0 +1,344 @@
+"""Stores whose pairs were written in an order: recall by age, of keys written twice, and after several passes.
+
+Every number is over trials, each a sequence of its own; the trials of one task go through a store as one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assocmem.core.random import stream
+from assocmem.core.results import Row
+from assocmem.core.store import Store
+from assocmem.core.types import Estimate, Pairs, Prediction
+from assocmem.inputs import Law, draw_pairs, key_law
+from assocmem.lab.fading import predicted_age_ratio, predicted_left, predicted_signal
+from assocmem.lab.predicted import predicted_ratio
+from assocmem.lab.subject import Subject, subjects
+from assocmem.lab.trials import takes_batches
+from assocmem.lab.workers import Progress, Workers, run_tasks
+from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, recall_weights, summarise
+from assocmem.ruler.estimate import Statistic, definition_of
+from assocmem.ruler.weights import recall_with_own_weights
+
+FloatArray = np.ndarray[Any, Any]
+Numbers = dict[str, FloatArray]
+SAMPLER = "keys"
+AT_ONCE = 8
+PER_CHANNEL = 8
+"""Trials of a store with weights of each value channel are this many times fewer: each target costs a write."""
+
+SIGNAL = "root mean square over trials of a pair's weight in its own recall over that of the newest pair"
+LEFT = (
+    "median over trials of the old value's weight in the recall of a key that was written again, over what "
+    "it was before the second writing"
+)
+DEFINITIONS = {
+    "quantity": "signal: the weight of a pair in its own recall over that of the newest pair in the same recall "
+    "(over channels where each has its own weights: root mean squares); left: the weight of a key's old value after "
+    "half the keys were written again, over its weight before; ratio: interference over signal",
+    "age": "pairs written after the pair that is asked for",
+    "rewritten": "keys that were written a second time, with other values",
+    "rho": "expected cosine of two keys",
+    "passes": "times that the same pairs were written, in the same order",
+    "theory_statistic": "of what theory gives, where it is not the measured statistic",
+}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """`count` trials of one store from number `first`; `ask` is given keys and values (count, n, d)."""
+
+    ask: Callable[[_Task, FloatArray, FloatArray], Numbers]
+    store: Store
+    d_k: int
+    d_v: int
+    n: int
+    seed: int
+    first: int
+    count: int
+    law: Law
+    chosen: tuple[int, ...] = ()
+    passes: int = 1
+
+
+def age_curves(
+    stores: Iterable[Any],
+    d_k: int,
+    n_memories: int,
+    ages: Iterable[int],
+    *,
+    trials: int = 64,
+    d_v: int = 64,
+    seed: int = 0,
+    workers: Workers = None,
+    progress: Progress | None = None,
+    experiment: str = "",
+) -> list[Row]:
+    """Return rows of signal and ratio of the pair written `age` pairs ago, M = n_memories pairs written one by one.
+
+    Parameters: stores, keys, Stores or (label, Store); d_k; ages in [0, M); trials >= 6 (a median's interval needs
+    them), 8 times fewer for stores with weights of each channel; d_v, of values of length one.
+
+    The signal is in the root mean square, as is the ratio where the signal is the same in every trial; elsewhere the
+    ratio is a median, because its mean square is infinite once the signal can vanish. Stores that are not linear in
+    their values have the projection ratio alone. Columns: see DEFINITIONS here and in `rows`.
+
+    >>> rows = age_curves(["mamba-2"], 16, 20, [0, 10], trials=8, workers=1)
+    >>> [round(r["value"], 9) for r in rows if r["quantity"] == "signal"], round(0.99**10, 9)
+    ([1.0, 0.904382075], 0.904382075)
+    """
+    asked = tuple(sorted({0, *(int(a) for a in ages)}))
+    found = _measured(_by_age, subjects(*stores), d_k, d_v, {n_memories: asked}, trials, seed, workers, progress)
+    rows: list[Row] = []
+    for one, n, numbers in found:
+        shared = {"experiment": experiment, "n_memories": n, "seed": seed}
+        for i, age in enumerate(asked):
+            at = {"age": age, **shared}
+            if "signal" in numbers:
+                estimate = summarise(numbers["signal"][:, i], "rms", seed=seed, sampler=SAMPLER, definition=SIGNAL)
+                theory = predicted_signal(one, d_k, age, d_v=d_v)
+                rows.append(_row(one, "signal", estimate, theory, d_k, d_v, "weights", **at))
+            theory = predicted_age_ratio(one, d_k, n, age)
+            statistic: Statistic = "rms" if theory.value is not None and theory.statistic == "rms" else "median"
+            rows.append(_ratio_row(one, numbers["ratio"][:, i], statistic, theory, d_k, d_v, **at))
+    return rows
+
+
+def rewrite_curves(
+    stores: Iterable[Any],
+    d_k: int,
+    memories: Iterable[int],
+    *,
+    trials: int = 64,
+    d_v: int = 64,
+    targets: int = 8,
+    seed: int = 0,
+    workers: Workers = None,
+    progress: Progress | None = None,
+    experiment: str = "",
+) -> list[Row]:
+    """Return rows of what happens when M keys are written and then every second one again, with a new value.
+
+    `left` is the old value's share of weight that is left, `ratio` that of the new value, whose interference counts the
+    old one; both are medians over trials and `targets` of the rewritten keys. Parameters as in `age_curves`; memories,
+    each M >= 1.
+
+    >>> rows = rewrite_curves(["delta-net", "outer-product"], 16, [1], trials=8, workers=1)
+    >>> [round(r["value"], 9) for r in rows if r["quantity"] == "left"]
+    [0.0, 1.0]
+    """
+    chosen = {}
+    for n in sorted({int(n) for n in memories}):
+        again = (n + 1) // 2
+        chosen[n] = tuple(2 * i for i in sorted({round(x) for x in np.linspace(0, again - 1, min(targets, again))}))
+    found = _measured(_rewritten, subjects(*stores), d_k, d_v, chosen, trials, seed, workers, progress)
+    rows: list[Row] = []
+    for one, n, numbers in found:
+        at = {"experiment": experiment, "n_memories": n, "rewritten": (n + 1) // 2, "seed": seed}
+        if "left" in numbers:
+            estimate = summarise(numbers["left"], "median", seed=seed, sampler=SAMPLER, definition=LEFT)
+            theory = predicted_left(one, d_k, n, (n + 1) // 2)
+            rows.append(_row(one, "left", estimate, theory, d_k, d_v, "weights", **at))
+        rows.append(_ratio_row(one, numbers["ratio"], "median", None, d_k, d_v, **at))
+    return rows
+
+
+def pass_curves(
+    stores: Sequence[tuple[Any, int]],
+    d_k: int,
+    n_memories: int,
+    cosines: Iterable[float],
+    *,
+    trials: int = 64,
+    statistics: Sequence[Statistic] = ("median",),
+    seed: int = 0,
+    workers: Workers = None,
+    progress: Progress | None = None,
+    experiment: str = "",
+) -> list[Row]:
+    """Return rows of the ratio by weights after M pairs were written `passes` times over, for keys that are alike.
+
+    Parameters: stores, (store, passes) each, the store a key, Store or (label, Store), linear in its values with one
+    row of weights; cosines, the keys' expected cosine rho in [0, 1); trials; statistics over them. All M stored keys
+    are asked. Theory where `theory.law_ratio` has it, for one pass and the root mean square.
+
+    >>> rows = pass_curves([("delta-net", 40)], 16, 4, [0.0], trials=8, workers=1)
+    >>> rows[0]["value"] < 1e-3
+    True
+    """
+    rows: list[Row] = []
+    points = [(one, passes, float(rho)) for (one, passes) in zip(subjects(*(s for s, _ in stores)),
+              (int(p) for _, p in stores), strict=True) for rho in cosines]  # fmt: skip
+    for i, (one, passes, rho) in enumerate(points):
+        law = key_law("equal-cosine", rho=rho)
+        tasks = _tasks(_passed, one.store, d_k, 1, n_memories, trials, seed, law=law, passes=passes)
+        done = run_tasks(_run, tasks, workers=workers, progress=_part(progress, i, len(points)))
+        numbers = np.concatenate([part["ratio"] for part in done])
+        for statistic in statistics:
+            plain = passes == 1 and statistic == "rms"
+            theory = predicted_ratio(one, d_k, n_memories, law=law, statistic=statistic) if plain else None
+            at = {"experiment": experiment, "n_memories": n_memories, "rho": rho, "passes": passes, "seed": seed}
+            estimate = summarise(numbers, statistic, reading="weights", seed=seed, sampler=SAMPLER)
+            rows.append(_row(one, "ratio", estimate, theory, d_k, 1, "weights", **at))
+    return rows
+
+
+# ---------------------------------------------------------------------- what a task measures
+
+
+def _by_age(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
+    targets = task.n - 1 - np.asarray(task.chosen)
+    return _asked(task.store, Pairs(keys, values), keys[..., targets, :], targets, values[..., targets, :])
+
+
+def _rewritten(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
+    old = np.asarray(task.chosen)
+    again = keys[..., ::2, :]
+    fresh = (
+        key_law("sphere")
+        .draw(stream(task.seed, "rewritten", task.first), int(np.prod(again.shape[:-1])), task.d_v)
+        .reshape(*again.shape[:-1], task.d_v)
+    )
+    both = Pairs(np.concatenate([keys, again], axis=-2), np.concatenate([values, fresh], axis=-2))
+    queries, new = keys[..., old, :], task.n + old // 2
+    found = _asked(task.store, both, queries, new, fresh[..., old // 2, :])
+    numbers = {"ratio": found["ratio"]}
+    if "signal" in found:
+        before = _length(own_weights(task.store, Pairs(keys, values), queries, old), queries.ndim - 1)
+        after = _length(own_weights(task.store, both, queries, old), queries.ndim - 1)
+        numbers["left"] = after / before
+    return numbers
+
+
+def _passed(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
+    over = Pairs(np.concatenate([keys] * task.passes, axis=-2), np.concatenate([values] * task.passes, axis=-2))
+    weights = recall_weights(task.store, over, keys)
+    each = weights.reshape(*weights.shape[:-1], task.passes, task.n).sum(axis=-2)
+    return {"ratio": by_weights(each, np.arange(task.n))}
+
+
+def _asked(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, wanted: FloatArray) -> Numbers:
+    """Return the ratio (..., m) by vectors, or by projection, and the signal over that of the first query (..., m)."""
+    if store.traits.linear_in_values == "no":
+        state = store.empty(queries.shape[-1], wanted.shape[-1], batch=queries.shape[:-2])
+        return {"ratio": by_projection(store.recall(store.write(state, pairs.keys, pairs.values), queries), wanted)}
+    recalls, own, zero = recall_with_own_weights(store, pairs, queries, targets)
+    signal = _length(own, queries.ndim - 1)
+    return {"ratio": by_vectors(recalls, wanted, own, zero_recall=zero), "signal": signal / signal[..., :1]}
+
+
+def _length(own: FloatArray, axes: int) -> FloatArray:
+    """Return |A_jj|, over the channels (one axis more) their root mean square."""
+    return np.abs(own) if own.ndim == axes else np.sqrt(np.mean(own**2, axis=-1))
+
+
+# ---------------------------------------------------------------------- running
+
+
+def _measured(
+    ask: Callable[[_Task, FloatArray, FloatArray], Numbers],
+    stores: Sequence[Subject],
+    d_k: int,
+    d_v: int,
+    chosen: Mapping[int, tuple[int, ...]],
+    trials: int,
+    seed: int,
+    workers: Workers,
+    progress: Progress | None,
+) -> list[tuple[Subject, int, Numbers]]:
+    """Return for each store and M the numbers of all trials, (trials, m) each; `chosen`: what is asked at each M."""
+    points, tasks = [(one, n) for one in stores for n in chosen], []
+    for one, n in points:
+        fewer = PER_CHANNEL if one.store.traits.linear_in_values == "per-channel" else 1
+        tasks.append(_tasks(ask, one.store, d_k, d_v, n, max(6, trials // fewer), seed, chosen=chosen[n]))
+    done = iter(run_tasks(_run, [t for group in tasks for t in group], workers=workers, progress=progress))
+    found = []
+    for (one, n), group in zip(points, tasks, strict=True):
+        parts = [next(done) for _ in group]
+        found.append((one, n, {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}))
+    return found
+
+
+def _tasks(
+    ask: Callable[[_Task, FloatArray, FloatArray], Numbers],
+    store: Store,
+    d_k: int,
+    d_v: int,
+    n: int,
+    trials: int,
+    seed: int,
+    *,
+    law: Law | None = None,
+    **more: Any,
+) -> list[_Task]:
+    size = AT_ONCE if takes_batches(store) else 1
+    drawn = key_law("sphere") if law is None else law
+    return [
+        _Task(ask, store, d_k, d_v, n, seed, first, min(size, trials - first), drawn, **more)
+        for first in range(0, trials, size)
+    ]
+
+
+def _run(task: _Task) -> Numbers:
+    drawn = [
+        draw_pairs(task.seed, task.first + i, task.n, task.d_k, task.d_v, keys=task.law, values="sphere")
+        for i in range(task.count)
+    ]
+    keys, values = np.stack([p.keys for p in drawn]), np.stack([p.values for p in drawn])
+    if takes_batches(task.store):
+        return task.ask(task, keys, values)
+    parts = task.ask(task, keys[0], values[0])
+    return {name: part[None] for name, part in parts.items()}
+
+
+def _part(progress: Progress | None, i: int, total: int) -> Progress | None:
+    return None if progress is None else lambda done, whole: progress(i * whole + done, total * whole)
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def _ratio_row(
+    one: Subject,
+    numbers: FloatArray,
+    statistic: Statistic,
+    theory: Prediction | None,
+    d_k: int,
+    d_v: int,
+    **at: Any,
+) -> Row:
+    reading = "projection" if one.store.traits.linear_in_values == "no" else "vectors"
+    estimate = summarise(numbers, statistic, reading=reading, seed=at["seed"], sampler=SAMPLER)
+    return _row(one, "ratio", estimate, theory, d_k, d_v, reading, **at)
+
+
+def _row(
+    one: Subject,
+    quantity: str,
+    estimate: Estimate,
+    theory: Prediction | None,
+    d_k: int,
+    d_v: int,
+    reading: str,
+    **at: Any,
+) -> Row:
+    """Return one tidy row; theory of another statistic than the measured one goes to a column of its own."""
+    same = theory is not None and theory.statistic == estimate.statistic
+    known = None if theory is None else theory.value
+    return {
+        "store": one.key, "label": one.label, "quantity": quantity, "d_k": d_k, "d_v": d_v, **at, "reading": reading,
+        "statistic": estimate.statistic, "sampler": estimate.sampler, "value": estimate.value, "low": estimate.low,
+        "high": estimate.high, "n_trials": estimate.n_trials, "theory": known if same else None,
+        "theory_source": None if theory is None or known is None else theory.source,
+        "theory_quotient": None if same else known, "reason": estimate.reason,
+    }  # fmt: skip
+
+
+def definition(quantity: str) -> str:
+    """Return the definition of a quantity measured here: signal, left or ratio (as a median by vectors)."""
+    return {"signal": SIGNAL, "left": LEFT}.get(quantity) or definition_of("median", "vectors")
