@@ -102,7 +102,7 @@ def expected_capacity(name: str, d_k: int, cosine: float, beta: float) -> float 
     """Return the M at which the expected ratio reaches 1, None where theory has no answer."""
     store, statistic = choice(name).store(beta), statistic_of(name, cosine)
     value = predicted_capacity(store, d_k, cosine=cosine, statistic=statistic).value
-    return None if value is None else rounded([value])[0]
+    return None if value is None else rounded([value], 8)[0]
 
 
 def pictures(name: str, letter: str, d_k: int = 64, beta: float = 8.0) -> dict[str, Any]:

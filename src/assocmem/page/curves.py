@@ -31,7 +31,7 @@ def curves(d_k: int, beta: float) -> dict[str, Any]:
         "at": {option.id: _at_counts(option.id, d_k, beta) for option in CHOICES},
         "about": (
             f"Points: {TRIALS} or more trials each, from exactly drawn likenesses; optimal linear: medians over "
-            f"{KEY_TRIALS} or more draws of keys. Seed {PAGE_SEED}; the figures of `assocmem reproduce` draw with "
+            f"{KEY_TRIALS} or more draws of keys. Seed {PAGE_SEED}; the figures of assocmem reproduce draw with "
             "another seed and more trials, their lines are the same."
         ),
     }

@@ -19,7 +19,7 @@ CURVES_VIEW: dict[str, Any] = {
     "y_domain": (1e-3, 300),
     "y_values": tuple(10.0**k for k in range(-3, 3)),
     "rule": 1.0,
-    "rule_text": "above this line recall fails",
+    "rule_text": "↑ recall fails",
     "order": [choice.label for choice in CHOICES],
 }
 CONTEXTS_VIEW: dict[str, Any] = CURVES_VIEW | {

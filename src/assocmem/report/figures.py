@@ -357,13 +357,15 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
 
     Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns; of a live chart
     x_title (without one there is no x axis), y_title, y_from (where the y axis begins). A live chart has one panel and
-    the datasets bars (all but the target) and target; its parameter `top` is where the y axis ends.
+    the datasets bars (all but the target) and target; its parameters are `top`, where the y axis ends,
+    and the colours `memory` and `target`.
     """
     import altair as alt
 
     if canvas.mode == "live":
         panel = _bar_panel(rows, canvas, view).properties(width="container", height=240)
-        return panel.add_params(alt.param(name="top", value=1.05))
+        own = {"top": 1.05, "memory": MEMORY_COLOUR, "target": TARGET_COLOUR}
+        return panel.add_params(*(alt.param(name=name, value=value) for name, value in own.items()))
     panels = []
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
         mine = [r for r in rows if r["panel"] == panel]
@@ -388,10 +390,11 @@ def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any]) -> 
     tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
     others = canvas.layer("bars", [r for r in rows if not r.get("target")])
     target = canvas.layer("target", [r for r in rows if r.get("target")])
+    memory, own = (alt.ExprRef("memory"), alt.ExprRef("target")) if live else (MEMORY_COLOUR, TARGET_COLOUR)
     return alt.layer(
-        others.mark_bar(color=MEMORY_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
-        target.mark_bar(color=TARGET_COLOUR).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
-        target.mark_rule(color=TARGET_COLOUR, strokeWidth=4).encode(x=x, y=y, y2=alt.datum(0), tooltip=tooltip),
+        others.mark_bar(color=memory).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
+        target.mark_bar(color=own).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
+        target.mark_rule(color=own, strokeWidth=4).encode(x=x, y=y, y2=alt.datum(0), tooltip=tooltip),
     )
 
 

@@ -15,7 +15,10 @@ export async function chart(holder, spec, { renderer = "canvas", room = null } =
   let view = null;
   const rows = {};
   const made = () => {
-    const params = spec.params?.map((p) => (p.name === "room" && room ? { ...p, value: narrow.matches ? room[1] : room[0] } : p));
+    const style = getComputedStyle(document.documentElement);
+    const [ink, memory, target] = ["--ink", "--blue", "--red"].map((name) => style.getPropertyValue(name).trim());
+    const own = { ink, memory, target, ...(room ? { room: narrow.matches ? room[1] : room[0] } : {}) };
+    const params = spec.params?.map((p) => ({ ...p, value: own[p.name] ?? p.value }));
     return { ...spec, ...(params ? { params } : {}), config: undefined, datasets: { ...spec.datasets, ...rows } };
   };
   const draw = async () => {

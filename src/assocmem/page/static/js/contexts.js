@@ -13,14 +13,14 @@ export async function contexts(choices) {
 
 async function rules(choices) {
   const { largest } = choices.need;
-  const picture = await chart(byId("long-chart"), choices.specs.contexts, { renderer: "svg", room: [largest * 20, largest] });
+  const picture = await chart(byId("long-chart"), choices.specs.contexts, { renderer: "svg", room: [largest * 45, largest] });
   const draw = async ({ m, rules }) => {
     const theory = Object.entries(rules).flatMap(([label, { ratio }]) => m.map((n, i) => ({ label, n_memories: n, theory: ratio[i] })));
     const ends = Object.entries(rules).map(([label, { ratio }]) => ({ label, n_memories: largest, value: ratio.at(-1) }));
     await picture.show({ theory: theory.filter((row) => row.theory), measured: [], spans: [], here: [], marker: [{ n_memories: state.reference }], labels: endLabels(picture, ends.filter((e) => e.value)) });
     const rows = Object.entries(rules).map(([label, { ratio, beta }]) => [label, figure(beta.at(-1)), ratio.at(-1) === null ? "less than a float can say" : figure(ratio.at(-1)), ratio.at(-1) > 1 ? "fails" : "works"]);
     byId("long-table").replaceChildren(...table(["rule", `β at M = ${whole(largest)}`, "ratio there", "recall"], rows, [1, 2]));
-    byId("long-text").textContent = `Expected ratio of softmax for M up to ${whole(largest)}, with β = ${state.longbeta} at L = ${whole(state.reference)} (the vertical line) and d_k = ${state.longwidth}.`;
+    byId("long-text").textContent = `Expected ratio of softmax for M up to ${whole(largest)}, with β = ${state.longbeta} at L = ${whole(state.reference)} (the vertical line) and dₖ = ${state.longwidth}.`;
     announce(rows.map(([label, , ratio]) => `${label} ${ratio}`).join(", "));
   };
   let latest = null;

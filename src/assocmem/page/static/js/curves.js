@@ -31,7 +31,7 @@ export async function curves(choices) {
   const hidden = () => new Set(state.hidden ? state.hidden.split(".") : []);
   const shown = () => choices.stores.filter((store) => !hidden().has(store.id));
   const paint = toggles(choices, hidden);
-  const picture = await chart(byId("curves-chart"), choices.specs.curves, { renderer: "svg", room: [2 ** 24.2, LARGEST] });
+  const picture = await chart(byId("curves-chart"), choices.specs.curves, { renderer: "svg", room: [2 ** 23.7, LARGEST] });
   let latest = null;
 
   const draw = async () => {
@@ -48,7 +48,7 @@ export async function curves(choices) {
     const reach = shown().filter(({ id }) => data.capacity[id]).map(({ id, label }) => `${label} ${figure(data.capacity[id])}`);
     const noisy = state.cosine === 1 ? "" : " The curves are for a clean query; the bars' query is noisy.";
     byId("curves-text").textContent =
-      `With d_k = ${state.width} and β = ${state.beta} the ratio reaches 1 at: ${reach.join(", ") || "no M"}. ${data.about}${noisy}`;
+      `With dₖ = ${state.width} and β = ${state.beta} the ratio reaches 1 at: ${reach.join(", ") || "no M"}. ${data.about}${noisy}`;
   };
   const move = newest(
     async () => {

@@ -48,6 +48,9 @@ function sheet(canvas, data) {
     if (canvas.width !== columns * SIDE) Object.assign(canvas, { width: columns * SIDE, height: (CELLS / columns) * SIDE });
     const context = canvas.getContext("2d");
     context.clearRect(0, 0, canvas.width, canvas.height);
+    context.globalAlpha = 0.13;
+    context.drawImage(drawn.full, 0, 0);
+    context.globalAlpha = 1;
     const lines = Math.floor(state.count / columns) * SIDE;
     const rest = (state.count % columns) * SIDE;
     if (lines) context.drawImage(drawn.full, 0, 0, canvas.width, lines, 0, 0, canvas.width, lines);

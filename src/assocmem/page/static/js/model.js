@@ -106,7 +106,7 @@ function layer(mlp) {
   byId("mlp-picture").replaceChildren(
     element("p", {}, `The input ${words(mlp.input)} is the query. It is multiplied with every row; ReLU sets what is negative to 0; each value is multiplied with what is left, and the sum is the output.`),
     scrolling("Keys, weights and values of the layer", element("table", { class: "plain" }, ...table(heads, rows, [2]))),
-    element("p", {}, `Output: ${words(mlp.recalled)}. Mostly value 2, whose key is most like the input; units 1 and 3 interfere.`),
+    element("p", {}, `Output: ${words(mlp.recalled)}: mostly value ${mlp.weights.indexOf(most) + 1}, whose key is most like the input. What the other units add is interference.`),
     folded("Shapes, here and in a real model", shapes(mlp.shapes, "Shapes of a feed-forward layer")),
   );
 }

@@ -2,11 +2,11 @@ import { byId, element, figure, whole } from "./controls.js";
 import { load } from "./data.js";
 
 // An equation as the library writes it ("sum_i v_i k_i^T") with its signs, sub- and superscripts.
-const SIGNS = [[/<-/g, "←"], [/\bsum_/g, "Σ_"], [/\bbeta\b/g, "β"], [/\bphi\b/gi, "φ"], [/\bsigma\b/g, "σ"], [/\balpha\b/g, "α"], [/\beta\b/g, "η"], [/\btheta\b/g, "θ"], [/\bsqrt\b/g, "√"], [/ \* /g, " ∘ "], [/ - /g, " − "], [/<=/g, "≤"]];
+const SIGNS = [[/<-/g, "←"], [/\bsum_/g, "Σ_"], [/\bbeta\b/g, "β"], [/\bphi\b/g, "φ"], [/\bPhi\b/g, "Φ"], [/\bsigma\b/g, "σ"], [/\balpha\b/g, "α"], [/\beta\b/g, "η"], [/\btheta\b/g, "θ"], [/\bsqrt\b/g, "√"], [/ \* /g, " ∘ "], [/ - /g, " − "], [/<=/g, "≤"]];
 
-export function maths(text) {
+export function maths(text, kind = "maths") {
   const plain = SIGNS.reduce((words, [sign, better]) => words.replace(sign, better), text);
-  const line = element("span", { class: "maths" });
+  const line = element("span", { class: kind });
   for (const part of plain.split(/([_^](?:\{[^}]*\}|\([^)]*\)|-?[\p{L}\p{N}]+))/u)) {
     if (!/^[_^]/.test(part)) line.append(part);
     else line.append(element(part[0] === "_" ? "sub" : "sup", {}, part.slice(1).replace(/^[{(]|[})]$/g, "")));
@@ -29,7 +29,7 @@ function link(key) {
 function row(s) {
   return element("tr", {},
     element("th", { scope: "row" }, link(s.key)),
-    element("td", {}, s.summary),
+    element("td", {}, maths(s.summary, "words")),
     element("td", {}, maths(s.equation)),
     element("td", { class: "n" }, figure(s.capacity)),
     element("td", { class: "n" }, whole(s.held)),
@@ -39,7 +39,7 @@ function row(s) {
 function card(s) {
   const list = element("dl");
   for (const [name, text] of Object.entries(s.card)) {
-    list.append(element("dt", {}, name), element("dd", {}, name === "equation" ? maths(text) : text));
+    list.append(element("dt", {}, name), element("dd", {}, name === "equation" ? maths(text) : name === "rule" ? maths(text, "words") : text));
   }
   const code = element("pre", { tabindex: 0, role: "region", "aria-label": `Code of ${s.key}` }, s.code);
   return element("details", { id: `card-${s.key}` }, element("summary", {}, s.key), element("div", {}, list, code));
@@ -47,7 +47,7 @@ function card(s) {
 
 export async function stores() {
   const data = await load("stores");
-  const heads = ["store", "what it does", "recall f(x)", "capacity", "numbers held", "then"];
+  const heads = ["store", "what it does", "recall f(x)", "capacity", "numbers held", "size"];
   const top = element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", ...(i === 3 || i === 4 ? { class: "n" } : {}) }, text)));
   const group = (title, listed) => [element("tr", { class: "group" }, element("th", { colspan: 6, scope: "colgroup" }, title)), ...listed.map(row)];
   const of = (article) => data.stores.filter((s) => s.article === article);

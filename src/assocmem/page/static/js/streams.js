@@ -22,11 +22,11 @@ export async function streams(choices) {
       enable(byId("strength"), rule.strengths, `${rule.label} writes every pair alike.`);
       byId("streams-note").textContent = rule.about;
       const bars = data.bars.map((weight, index) => ({ index, end: index + 0.8, weight }));
-      const fading = data.half_life === null ? `The oldest still has more than half of that` : `Half of that is left after ${data.half_life} writes`;
-      const sentence = `${rule.label}: the newest pair gets back ${figure(data.newest)} of its value. ${fading}. `;
+      const fading = data.half_life === null ? `The oldest keeps more than half of that` : `Half of that is left after ${data.half_life} writes`;
+      const sentence = `${rule.label}: ${figure(100 * data.newest)} % of the newest value comes back. ${fading}. `;
       const rest =
         `Interference is ${figure(data.ratio_newest)} times the signal for the newest pair, ${figure(data.ratio_64)} for the one 64 writes earlier. ` +
-        `The state holds ${whole(data.state)} numbers, however many pairs are written. Mean of ${draws} draws, d_k = 64.`;
+        `The state holds ${whole(data.state)} numbers, however many pairs are written. Mean of ${draws} draws, dₖ = 64.`;
       byId("streams-text").textContent = sentence + rest;
       announce(sentence);
       await picture.show({ bars: bars.slice(1), target: bars.slice(0, 1) }, { top: Math.max(1.05, ...data.bars) });
