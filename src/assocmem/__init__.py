@@ -11,27 +11,89 @@ from typing import Any
 
 from assocmem._version import __version__
 
-_HOMES = {
-    "Memory": "assocmem.memory",
-    "Store": "assocmem.core.store",
-    "GrowingStore": "assocmem.core.growing",
-    "Traits": "assocmem.core.types",
-    "Extra": "assocmem.core.types",
-    "Source": "assocmem.core.types",
-    "State": "assocmem.core.types",
-    "Similarity": "assocmem.core.types",
-    "Pairs": "assocmem.core.types",
-    "Estimate": "assocmem.core.types",
-    "Prediction": "assocmem.core.types",
-    "stores": "assocmem.core.register",
-    "make_store": "assocmem.core.register",
-    "load_store": "assocmem.core.address",
-    "FunctionStore": "assocmem.core.function",
-    "register": "assocmem.core.register",
-    "merge": "assocmem.core.growing",
-    "OuterProduct": "assocmem.stores.outer",
-    "SoftmaxAttention": "assocmem.stores.softmax",
+_NAMES = {
+    "assocmem.memory": ("Memory",),
+    "assocmem.core.store": ("Store",),
+    "assocmem.core.growing": (
+        "GrowingStore",
+        "Recalled",
+        "merge",
+    ),
+    "assocmem.core.types": (
+        "Estimate",
+        "Extra",
+        "Pairs",
+        "Prediction",
+        "Similarity",
+        "Source",
+        "State",
+        "Traits",
+    ),
+    "assocmem.core.register": (
+        "make_store",
+        "register",
+        "stores",
+    ),
+    "assocmem.core.address": ("load_store",),
+    "assocmem.core.function": ("FunctionStore",),
+    "assocmem.core.activation": (
+        "GELU",
+        "Activation",
+        "Custom",
+        "Exp",
+        "ExpSeries",
+        "Linear",
+        "ReLU",
+        "SwiGLU",
+        "Swish",
+    ),
+    "assocmem.core.sharpness": (
+        "Constant",
+        "LogN",
+        "QwenLogN",
+        "ScalableSoftmax",
+        "Sharpness",
+        "YaRN",
+    ),
+    "assocmem.core.results": ("Results",),
+    "assocmem.stores.outer": ("OuterProduct",),
+    "assocmem.stores.optimal": ("OptimalLinear",),
+    "assocmem.stores.mlp": (
+        "MLP",
+        "GatedMLP",
+    ),
+    "assocmem.stores.superposed": (
+        "SuperposedMLP",
+        "WhitenedMLP",
+    ),
+    "assocmem.stores.series": (
+        "TruncatedExp",
+        "TruncatedExpFeatures",
+    ),
+    "assocmem.stores.softmax": ("SoftmaxAttention",),
+    "assocmem.stores.linear_attention": ("LinearAttention",),
+    "assocmem.stores.mamba": (
+        "Mamba",
+        "Mamba2",
+    ),
+    "assocmem.stores.delta": (
+        "DeltaNet",
+        "GatedDeltaNet",
+    ),
+    "assocmem.stores.ttt": (
+        "TTTMLP",
+        "TTTLinear",
+    ),
+    "assocmem.stores.titans": ("Titans",),
+    "assocmem.stores.mesa": ("MesaNet",),
+    "assocmem.stores.delta_former": ("DeltaFormer",),
+    "assocmem.stores.gradient_descent": (
+        "GradientDescent",
+        "TrainedLayer",
+    ),
+    "assocmem.stores.regression": ("WeightedRegression",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = ["__version__", *_HOMES]
 
