@@ -87,7 +87,7 @@ class RecurrentStore(Store):
                 return dict(group) if last - first == items else {name: a[first:last] for name, a in group.items()}
 
             rows = share({"keys": keys, "values": values} | ({} if queries is None else {"queries": queries}))
-            with np.errstate(over="ignore", invalid="ignore"):
+            with ar.overflow_unheard():
                 found[first] = self.many(
                     share(arrays), rows["keys"], rows["values"], rows.get("queries"), read, **share(extras)
                 )
@@ -111,7 +111,7 @@ class RecurrentStore(Store):
                 key, value = xp.astype(key, wide), xp.astype(value, wide)
                 own = {name: xp.astype(a, wide) for name, a in own.items()}
                 arrays = {name: xp.astype(a, wide) for name, a in arrays.items()}
-            with np.errstate(over="ignore", invalid="ignore"):
+            with ar.overflow_unheard():
                 arrays = self.one(arrays, key, value, **own)
                 arrays = {name: xp.astype(a, state.dtype) for name, a in arrays.items()} if half else arrays
             if not _finite(arrays, state):

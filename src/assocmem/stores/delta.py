@@ -63,7 +63,7 @@ class _DeltaRule(RecurrentStore):
         bound = 2.0 if decay is None else 1 + 1 / float(ar.to_numpy(xp.reshape(decay, (-1,))[worst]))
         advice = f"The worst is pair {at}. {_ADVICE}"
         largest = float(ar.to_numpy(xp.reshape(factor, (-1,))[worst]))
-        warn_unstable(self, "strength times |k|^2", largest, bound, advice, stacklevel=6)
+        warn_unstable(self, "strength times |k|^2", largest, bound, advice, stacklevel=7)
 
     def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule for one pair."""
@@ -148,7 +148,7 @@ class DeltaNet(_DeltaRule):
     @property
     def traits(self) -> Traits:
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
-        return _traits(self.strength, None)
+        return _traits(self.strength, None, self.strength == 1 and isinstance(self.feature, Identity))
 
     def blank(self, state: State) -> Arrays:
         """Return the zero matrix."""
@@ -213,7 +213,7 @@ class GatedDeltaNet(_DeltaRule):
     @property
     def traits(self) -> Traits:
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
-        return _traits(self.strength, self.decay)
+        return _traits(self.strength, self.decay, self.strength == 1)
 
     def blank(self, state: State) -> Arrays:
         """Return the zero matrix."""
@@ -238,7 +238,7 @@ def _require_number(store: _DeltaRule, name: str, value: float, high: float) -> 
 
 
 @lru_cache(maxsize=256)
-def _traits(strength: float, decay: float | None) -> Traits:
+def _traits(strength: float, decay: float | None, replaces: bool) -> Traits:
     extras = [Extra("strength", "write strength b of each pair", ("n",), default=strength, low=0.0, high=2.0)]
     if decay is not None:
         meaning = "factor a that the state is multiplied by before each pair"
@@ -247,7 +247,7 @@ def _traits(strength: float, decay: float | None) -> Traits:
     return Traits(
         linear_in_values="shared",
         order_free=False,
-        rewrite="replaces" if strength == 1 else "decays",
+        rewrite="replaces" if replaces else "decays",
         bounded=True,
         extras=tuple(extras),
     )

@@ -86,9 +86,8 @@ class Mamba(RecurrentStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear with a row of weights per channel, bounded; earlier pairs decay unless all rates are 0."""
-        still = self.rates is not None and not any(self.rates if isinstance(self.rates, tuple) else (self.rates,))
-        return _STILL if still else _DECAYING
+        """Linear with a row of weights per channel, bounded, order matters; earlier pairs decay."""
+        return _TRAITS
 
     def blank(self, state: State) -> Arrays:
         """Return the zero matrix; InputError where a tuple of rates has another length than d_k."""
@@ -209,7 +208,7 @@ class Mamba2(RecurrentStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, bounded; earlier pairs decay unless the decay is 1."""
+        """Linear, bounded, order matters; earlier pairs decay."""
         return _traits(self.decay, self.step)
 
     def blank(self, state: State) -> Arrays:
@@ -272,8 +271,7 @@ _EXTRAS = (
         "rates", "rate A of each channel and key coordinate", ("d_v", "d_k"), default="the store's `rates`", high=0.0
     ),
 )
-_DECAYING = Traits("per-channel", order_free=False, rewrite="decays", bounded=True, extras=_EXTRAS)
-_STILL = Traits("per-channel", order_free=True, rewrite="adds", bounded=True, extras=_EXTRAS)
+_TRAITS = Traits("per-channel", order_free=False, rewrite="decays", bounded=True, extras=_EXTRAS)
 
 
 @lru_cache(maxsize=256)
@@ -281,8 +279,8 @@ def _traits(decay: float, step: float) -> Traits:
     meaning = "factor a that the state is multiplied by before each pair"
     return Traits(
         linear_in_values="shared",
-        order_free=decay == 1,
-        rewrite="adds" if decay == 1 else "decays",
+        order_free=False,
+        rewrite="decays",
         bounded=True,
         extras=(
             Extra("decay", meaning, ("n",), default=decay, low=0.0, high=1.0),
