@@ -13,11 +13,12 @@ from scipy import stats
 from assocmem import theory
 from assocmem.core.activation import Exp, Linear, ReLU
 from assocmem.core.errors import InputError
+from assocmem.core.sharpness import LogN
 from assocmem.core.store import Store
 from assocmem.core.types import Traits
 from assocmem.inputs import EqualCosine
 from assocmem.lab import keys as keys_room
-from assocmem.lab import trials
+from assocmem.lab import large, trials
 from assocmem.lab.keys import key_curves, key_ratios
 from assocmem.lab.layout import disjoint
 from assocmem.lab.plans import KeyPlan
@@ -160,9 +161,8 @@ def test_many_pairs_written_block_by_block_give_the_ratios_of_one_write(monkeypa
     store = SoftmaxAttention(4.0) if name == "softmax" else OuterProduct()
     plan = KeyPlan("", subjects((name, store)), 16, (3000,), trials=1, targets=5, cosines=(1.0, 0.8), reading="vectors")
     whole = key_ratios(plan, workers=1)[3000]
-    monkeypatch.setattr(trials, "LARGE", 2000)
     monkeypatch.setattr(keys_room, "LARGE", 2000)
-    monkeypatch.setattr(trials, "WRITTEN_AT_ONCE", 700)
+    monkeypatch.setattr(large, "WRITTEN_AT_ONCE", 700)
     blocks = key_ratios(plan, workers=1)[3000]
     np.testing.assert_allclose(blocks, whole, rtol=1e-9)
 
@@ -170,16 +170,33 @@ def test_many_pairs_written_block_by_block_give_the_ratios_of_one_write(monkeypa
 def test_many_pairs_are_read_by_weights_a_few_queries_at_once(monkeypatch):
     plan = KeyPlan("", subjects("softmax"), 16, (3000,), trials=1, targets=5, cosines=(1.0, 0.8))
     whole = key_ratios(plan, workers=1)[3000]
-    for room in (trials, keys_room):
-        monkeypatch.setattr(room, "LARGE", 2000)
-    monkeypatch.setattr(trials, "WRITTEN_AT_ONCE", 700)
-    monkeypatch.setattr(trials, "WEIGHTS_AT_ONCE", 7000)
+    monkeypatch.setattr(keys_room, "LARGE", 2000)
+    monkeypatch.setattr(large, "WRITTEN_AT_ONCE", 700)
+    monkeypatch.setattr(large, "WEIGHTS_AT_ONCE", 7000)
     np.testing.assert_allclose(key_ratios(plan, workers=1)[3000], whole, rtol=1e-9)
+
+
+def test_stores_that_hold_pairs_alike_read_one_state(monkeypatch):
+    sharp = [(f"beta {beta}", SoftmaxAttention(beta)) for beta in (2.0, 8.0)]
+    plan = KeyPlan("", subjects(*sharp, "outer-product"), 16, (3000,), trials=1, targets=5)
+    whole = key_ratios(plan, workers=1)[3000]
+    monkeypatch.setattr(keys_room, "LARGE", 2000)
+    drawn = []
+    plain = large.stream
+    monkeypatch.setattr(large, "stream", lambda seed, *name: drawn.append(name[0]) or plain(seed, *name))
+    alike = key_ratios(plan, workers=1)[3000]
+    np.testing.assert_allclose(alike[:, :2], whole[:, :2], rtol=1e-9)
+    assert drawn.count("keys") == 2
+
+
+def test_what_is_held_alike():
+    assert large.holds_alike(SoftmaxAttention(2.0), SoftmaxAttention(LogN()))
+    assert not large.holds_alike(SoftmaxAttention(2.0), OuterProduct())
+    assert not large.holds_alike(Hebb(0.9), Hebb(0.8))
 
 
 def test_laws_with_something_shared_are_not_drawn_in_blocks(monkeypatch):
     monkeypatch.setattr(keys_room, "LARGE", 100)
-    monkeypatch.setattr(trials, "LARGE", 100)
     with pytest.raises(InputError, match="cannot be drawn in blocks"):
         key_curves(["softmax"], 16, [200], trials=1, keys=EqualCosine(0.5), workers=1)
 

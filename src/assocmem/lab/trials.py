@@ -12,7 +12,7 @@ from assocmem.core.growing import GrowingStore
 from assocmem.core.random import stream
 from assocmem.core.store import Store
 from assocmem.core.types import Pairs
-from assocmem.inputs import Law, Normalised, draw_pairs, key_law, noisy, value_law
+from assocmem.inputs import draw_pairs, key_law, noisy
 from assocmem.lab.plans import KeyPlan, KeyTask, Reading
 from assocmem.ruler.readings import by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
@@ -20,9 +20,6 @@ from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 FloatArray = np.ndarray[Any, Any]
 ROWS_UP_TO = 1024
 CHANNEL_ROWS_UP_TO = 128
-LARGE = 1 << 17
-WRITTEN_AT_ONCE = 1 << 16
-WEIGHTS_AT_ONCE = 1 << 22
 
 
 def reading_of(store: Store, n: int, reading: Reading = "auto") -> Reading:
@@ -37,10 +34,11 @@ def reading_of(store: Store, n: int, reading: Reading = "auto") -> Reading:
         return reading
     if linear == "per-channel":
         return "weights" if n <= CHANNEL_ROWS_UP_TO else "vectors"
-    return "weights" if n <= ROWS_UP_TO or _has_weights(store) else "vectors"
+    return "weights" if n <= ROWS_UP_TO or has_weights(store) else "vectors"
 
 
-def _has_weights(store: Store) -> bool:
+def has_weights(store: Store) -> bool:
+    """Say whether the store itself gives a row of weights that is shared by all value channels."""
     return isinstance(store, GrowingStore) and store.traits.linear_in_values == "shared" and not store.traits.affine
 
 
@@ -63,7 +61,7 @@ def ratios(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray,
 def run_task(task: KeyTask) -> FloatArray:
     """Return the ratios (count, stores, cosines, targets) of the task's trials."""
     plan, n = task.plan, task.n
-    targets = _targets(plan, n, task.first)
+    targets = targets_of(plan, n, task.first)
     drawn = [
         draw_pairs(
             plan.seed, task.first + i, n, plan.d_k, plan.d_v, keys=plan.keys, values=plan.values, dtype=plan.dtype
@@ -73,7 +71,7 @@ def run_task(task: KeyTask) -> FloatArray:
     keys, values = np.stack([pairs.keys for pairs in drawn]), np.stack([pairs.values for pairs in drawn])
     if not task.batched:
         keys, values = keys[0], values[0]
-    queries = _queries(keys, targets, plan.cosines, stream(plan.seed, "noise", n, task.first))
+    queries = queries_for(keys, targets, plan.cosines, stream(plan.seed, "noise", n, task.first))
     found = []
     for one in plan.stores:
         k, x = (_signs(plan, keys), _signs(plan, queries)) if one.store.traits.keys == "signs" else (keys, queries)
@@ -83,58 +81,14 @@ def run_task(task: KeyTask) -> FloatArray:
     return np.stack(found, axis=1)
 
 
-def run_large_task(task: KeyTask) -> FloatArray:
-    """Return the ratios (1, stores, cosines, targets) of one trial of many pairs, drawn and written block by block."""
-    plan, trial = task.plan, task.first
-    targets = _targets(plan, task.n, trial)
-    found = [_large(plan, one.store, task.n, trial, targets) for one in plan.stores]
-    return np.stack(found)[None]
-
-
-def _large(plan: KeyPlan, store: Store, n: int, trial: int, targets: FloatArray) -> FloatArray:
-    laws = key_law(plan.keys), value_law(plan.values)
-    if not all(_rows_are_independent(law) for law in laws):
-        raise InputError(
-            f"the law {laws[0].name!r} cannot be drawn in blocks; measure at most {LARGE} memories with it."
-        )
-    if store.traits.extras or store.traits.keys == "signs" or store.traits.linear_in_values != "shared":
-        raise InputError(f"{store.name} can be measured with at most {LARGE} memories; got {n}.")
-    by_rows = _has_weights(store) and reading_of(store, n, plan.reading) == "weights"
-    rng, paid = stream(plan.seed, "keys", trial), stream(plan.seed, "values", trial)
-    d_v = 1 if by_rows else plan.d_v
-    state = store.empty(plan.d_k, d_v if by_rows else d_v + len(targets))
-    asked, wanted = [], []
-    for start in range(0, n, WRITTEN_AT_ONCE):
-        rows = min(WRITTEN_AT_ONCE, n - start)
-        keys = laws[0].draw(rng, rows, plan.d_k).astype(plan.dtype)
-        values = laws[1].draw(paid, rows, d_v).astype(plan.dtype)
-        here = targets[(targets >= start) & (targets < start + rows)] - start
-        asked.append(keys[here])
-        wanted.append(values[here])
-        if not by_rows:
-            values = np.hstack([values, np.equal.outer(np.arange(start, start + rows), targets).astype(plan.dtype)])
-        state = store.write(state, keys, values)
-    shape = len(plan.cosines), len(targets)
-    k = np.concatenate(asked)
-    x = _queries(k, np.arange(len(targets)), plan.cosines, stream(plan.seed, "noise", n, trial)).astype(plan.dtype)
-    places = np.tile(targets, len(plan.cosines))
-    if isinstance(store, GrowingStore) and by_rows:
-        step = max(1, WEIGHTS_AT_ONCE // n)
-        parts = [
-            by_weights(store.weights(state, x[i : i + step]), places[i : i + step]) for i in range(0, len(x), step)
-        ]
-        return np.concatenate(parts).reshape(shape)
-    recalls = store.recall(state, x)
-    own = recalls[np.arange(len(x)), d_v + np.tile(np.arange(len(targets)), len(plan.cosines))]
-    wanted_values = np.tile(np.concatenate(wanted), (len(plan.cosines), 1))
-    return by_vectors(recalls[:, :d_v], wanted_values, own).reshape(shape)
-
-
-def _targets(plan: KeyPlan, n: int, trial: int) -> FloatArray:
+def targets_of(plan: KeyPlan, n: int, trial: int) -> FloatArray:
+    """Return the places that a trial (or the batch that begins with it) asks for, rising."""
     return np.sort(stream(plan.seed, "targets", n, trial).choice(n, min(plan.targets, n), replace=False))
 
 
-def _queries(keys: FloatArray, targets: FloatArray, cosines: tuple[float, ...], rng: np.random.Generator) -> FloatArray:
+def queries_for(
+    keys: FloatArray, targets: FloatArray, cosines: tuple[float, ...], rng: np.random.Generator
+) -> FloatArray:
     """Return the queries (..., cosines x targets, d_k): for each cosine one for each target."""
     parts = [
         keys[..., targets, :]
@@ -164,11 +118,6 @@ def _extras(store: Store, shape: tuple[int, ...], plan: KeyPlan, trial: int) -> 
         rows = key_law(plan.keys).draw(stream(plan.seed, extra.name, trial), int(np.prod(shape[:-1])), shape[-1])
         found[extra.name] = rows.reshape(shape).astype(plan.dtype)
     return found
-
-
-def _rows_are_independent(law: Law) -> bool:
-    inner = law.law if isinstance(law, Normalised) else law
-    return inner.name in ("sphere", "gaussian", "signs", "spectrum")
 
 
 @lru_cache(maxsize=256)
