@@ -215,6 +215,12 @@ def test_keys_do_not_depend_on_the_values_law_or_width():
     assert wide.law == "keys uniform on the unit sphere; values random signs +-1/sqrt(d)"
 
 
+def test_keys_and_values_of_one_law_are_different_numbers():
+    pairs = draw_pairs(3, 1, 6, 8, 8, values="sphere")
+    assert abs(pairs.keys - pairs.values).min() > 0
+    assert abs(np.sum(pairs.keys * pairs.values)) < 3
+
+
 def test_pairs_come_in_the_dtype_asked_for():
     pairs = draw_pairs(0, 0, 4, 8, 8, dtype="float32")
     assert pairs.keys.dtype == pairs.values.dtype == np.float32

@@ -446,6 +446,20 @@ def test_the_interval_of_the_crossing_is_that_of_the_ratio_turned_round():
     assert found.high == pytest.approx(100 / ratio.low**2, rel=1e-9)
 
 
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_errors_of_two_points_are_put_together_with_their_dependence(statistic):
+    # Halfway between two points whose errors are independent the curve's error is that of one over sqrt(2).
+    signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 4)
+    memories, values, noise = [25, 400], np.array([0.5, 2.0]), 0.2
+    apart = ruler.crossing(memories, values * np.exp(noise * signs), statistic=statistic)
+    together = ruler.crossing(memories, values * np.exp(noise * signs[:, :1]), statistic=statistic)
+    points = [ruler.summarise(column, statistic) for column in (values * np.exp(noise * signs)).T]
+    lines = ruler.crossing_of_curve(memories, points)
+    assert (together.low, together.high) == (pytest.approx(lines.low), pytest.approx(lines.high))
+    whole, part = math.log(lines.high / lines.low), math.log(apart.high / apart.low)
+    assert part / whole == pytest.approx(1 / math.sqrt(2), rel=0.03)
+
+
 @pytest.mark.parametrize("statistic", ["rms", "mean", "median"])
 def test_the_statistic_of_the_crossing_is_the_one_named(statistic):
     memories = [10, 100, 1000]

@@ -59,7 +59,7 @@ def at_cosine(rng: np.random.Generator, rows: Floats, cosine: float) -> Floats:
 
 def _orthogonal(rng: np.random.Generator, units: Floats) -> Floats:
     """Return for every unit vector another, uniform among those orthogonal to it."""
-    other = rng.standard_normal(units.shape)
+    other = np.asarray(rng.standard_normal(units.shape))
     while True:
         drawn = np.linalg.norm(other, axis=-1)
         for _ in range(2):
