@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mimetypes
 import socket
+import threading
+import zlib
 from typing import TYPE_CHECKING, Any
 
 from assocmem.core.errors import AssocmemError, InputError
@@ -24,7 +26,10 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
 }
+FIRST = ("glyphs", "pictures/outer/0", "bars/outer/64/1/0", "curves/64/8", "optimal/64", "why", "stores")
+"""What the page asks for first: computed while the browser starts."""
 
 for _kind, _ending in (("text/javascript", ".js"), ("text/javascript", ".mjs"), ("application/wasm", ".wasm"),
                        ("font/woff2", ".woff2"), ("text/x-python", ".py")):  # fmt: skip
@@ -46,7 +51,10 @@ def application() -> Starlette:
             text = document(request.path_params["path"])
         except (AssocmemError, ValueError) as error:
             return JSONResponse({"error": str(error)}, status_code=404)
-        return Response(text, media_type="application/json", headers={"Cache-Control": "max-age=3600"})
+        tag = f'"{zlib.crc32(text.encode()):08x}"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers={"ETag": tag})
+        return Response(text, media_type="application/json", headers={"ETag": tag})
 
     return Starlette(
         routes=[
@@ -95,12 +103,19 @@ def listen(port: int) -> socket.socket:
     return made
 
 
+def _prepare() -> None:
+    for path in FIRST:
+        document(path)
+
+
 def serve(port: int = 8765, *, browser: bool = True) -> None:
     """Serve the page until Ctrl-C: print its address and open the browser unless told not to."""
     import uvicorn
 
     found = listen(port)
     address = f"http://localhost:{found.getsockname()[1]}/"
+    document("offer")
+    threading.Thread(target=_prepare, daemon=True).start()
     print(f"assocmem explore: {address}  (Ctrl-C to stop)", flush=True)
     if browser:
         import webbrowser

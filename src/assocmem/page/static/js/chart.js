@@ -36,6 +36,7 @@ export async function chart(holder, spec, { renderer = "canvas", room = null } =
       for (const [name, value] of Object.entries(signals)) view.signal(name, value);
       for (const [name, data] of Object.entries(changes)) view.data(name, data);
       await view.runAsync();
+      holder.dataset.rows = Object.entries(rows).map(([name, data]) => `${name} ${data.length}`).join(", ");
     },
     scale: (name) => view.scale(name),
   };

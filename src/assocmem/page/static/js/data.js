@@ -1,7 +1,13 @@
 // One loader for three homes: the live server, the static site and the single file that holds everything inside.
 const holder = document.getElementById("assocmem-data");
-const inside = holder ? JSON.parse(holder.textContent) : null;
+const inside = holder ? unpacked(holder.textContent) : null;
 const kept = new Map();
+
+// What the single file holds: JSON, compressed with gzip, in base64.
+async function unpacked(base64) {
+  const stream = new Blob([bytesOf(base64)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
 
 export class Missing extends Error {}
 
@@ -16,8 +22,9 @@ export function load(path) {
 }
 
 async function fromInside(path) {
-  if (!(path in inside.data)) throw new Missing(`This file does not hold ${path}.`);
-  return inside.data[path];
+  const { data } = await inside;
+  if (!(path in data)) throw new Missing(`This file does not hold ${path}.`);
+  return data[path];
 }
 
 async function fromServer(path) {
@@ -35,14 +42,17 @@ async function reason(response) {
 }
 
 export async function asset(path) {
-  if (inside) return bytesOf(inside.assets[path]);
+  if (inside) return bytesOf((await inside).assets[path]);
   const response = await fetch(path);
   if (!response.ok) throw new Missing(await reason(response));
   return new Uint8Array(await response.arrayBuffer());
 }
 
 export function bytesOf(base64) {
-  return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
 }
 
 // Wraps a function that answers later: only the answer to the newest question is passed on.
