@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from assocmem.core.errors import InputError
 from assocmem.core.random import stream
 from assocmem.core.results import Row
 from assocmem.core.store import Store
@@ -21,7 +23,7 @@ from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.subject import Subject, subjects
 from assocmem.lab.trials import takes_batches
 from assocmem.lab.workers import Progress, Workers, run_tasks
-from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, recall_weights, summarise
+from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, summarise
 from assocmem.ruler.estimate import Statistic, definition_of
 from assocmem.ruler.weights import recall_with_own_weights
 
@@ -151,11 +153,10 @@ def rewrite_curves(
 def pass_curves(
     stores: Sequence[tuple[Any, int]],
     d_k: int,
-    n_memories: int,
+    memories: Iterable[int],
     cosines: Iterable[float],
     *,
     trials: int = 64,
-    statistics: Sequence[Statistic] = ("median",),
     seed: int = 0,
     workers: Workers = None,
     progress: Progress | None = None,
@@ -164,27 +165,30 @@ def pass_curves(
     """Return rows of the ratio by weights after M pairs were written `passes` times over, for keys that are alike.
 
     Parameters: stores, (store, passes) each, the store a key, Store or (label, Store), linear in its values with one
-    row of weights; cosines, the keys' expected cosine rho in [0, 1); trials; statistics over them. All M stored keys
-    are asked. Theory where `theory.law_ratio` has it, for one pass and the root mean square.
+    row of weights; memories, each M >= 1; cosines, the keys' expected cosine rho in [0, 1); trials >= 6. All stored
+    keys are asked. The root mean square with its theory where `theory.law_ratio` has one, else the median.
 
-    >>> rows = pass_curves([("delta-net", 40)], 16, 4, [0.0], trials=8, workers=1)
+    >>> rows = pass_curves([("delta-net", 40)], 16, [4], [0.0], trials=8, workers=1)
     >>> rows[0]["value"] < 1e-3
     True
     """
+    named, passes = subjects(*(store for store, _ in stores)), [int(times) for _, times in stores]
+    for one in named:
+        if one.store.traits.linear_in_values != "shared" or one.store.traits.affine:
+            raise InputError(f"{one.label} has no one row of weights for all channels; measure it by age_curves.")
+    counts, rhos = sorted({int(n) for n in memories}), [float(rho) for rho in cosines]
+    points = list(product(zip(named, passes, strict=True), counts, rhos))
     rows: list[Row] = []
-    points = [(one, passes, float(rho)) for (one, passes) in zip(subjects(*(s for s, _ in stores)),
-              (int(p) for _, p in stores), strict=True) for rho in cosines]  # fmt: skip
-    for i, (one, passes, rho) in enumerate(points):
+    for i, ((one, times), n, rho) in enumerate(points):
         law = key_law("equal-cosine", rho=rho)
-        tasks = _tasks(_passed, one.store, d_k, 1, n_memories, trials, seed, law=law, passes=passes)
+        tasks = _tasks(_passed, one.store, d_k, 1, n, trials, seed, law=law, passes=times)
         done = run_tasks(_run, tasks, workers=workers, progress=_part(progress, i, len(points)))
         numbers = np.concatenate([part["ratio"] for part in done])
-        for statistic in statistics:
-            plain = passes == 1 and statistic == "rms"
-            theory = predicted_ratio(one, d_k, n_memories, law=law, statistic=statistic) if plain else None
-            at = {"experiment": experiment, "n_memories": n_memories, "rho": rho, "passes": passes, "seed": seed}
-            estimate = summarise(numbers, statistic, reading="weights", seed=seed, sampler=SAMPLER)
-            rows.append(_row(one, "ratio", estimate, theory, d_k, 1, "weights", **at))
+        theory = predicted_ratio(one, d_k, n, law=law) if times == 1 else None
+        statistic: Statistic = "rms" if theory is not None and theory.value is not None else "median"
+        estimate = summarise(numbers, statistic, reading="weights", seed=seed, sampler=SAMPLER)
+        at = {"experiment": experiment, "n_memories": n, "rho": rho, "passes": times, "seed": seed}
+        rows.append(_row(one, "ratio", estimate, theory, d_k, 1, "weights", **at))
     return rows
 
 
@@ -215,11 +219,12 @@ def _rewritten(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
     return numbers
 
 
-def _passed(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
-    over = Pairs(np.concatenate([keys] * task.passes, axis=-2), np.concatenate([values] * task.passes, axis=-2))
-    weights = recall_weights(task.store, over, keys)
-    each = weights.reshape(*weights.shape[:-1], task.passes, task.n).sum(axis=-2)
-    return {"ratio": by_weights(each, np.arange(task.n))}
+def _passed(task: _Task, keys: FloatArray, _values: FloatArray) -> Numbers:
+    """Write every pair with one channel of its own, so that recall is the weights over all its writings."""
+    over, hot = np.concatenate([keys] * task.passes, axis=-2), np.concatenate([np.eye(task.n)] * task.passes)
+    state = task.store.empty(task.d_k, task.n, batch=keys.shape[:-2])
+    state = task.store.write(state, over, np.broadcast_to(hot, (*keys.shape[:-2], *hot.shape)))
+    return {"ratio": by_weights(task.store.recall(state, keys), np.arange(task.n))}
 
 
 def _asked(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, wanted: FloatArray) -> Numbers:

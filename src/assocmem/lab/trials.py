@@ -12,7 +12,7 @@ from assocmem.core.growing import GrowingStore
 from assocmem.core.random import stream
 from assocmem.core.store import Store
 from assocmem.core.types import Pairs
-from assocmem.inputs import draw_pairs, key_law, noisy
+from assocmem.inputs import Law, draw_pairs, key_law, noisy
 from assocmem.lab.plans import KeyPlan, KeyTask, Reading
 from assocmem.ruler.readings import by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
@@ -75,7 +75,8 @@ def run_task(task: KeyTask) -> FloatArray:
     found = []
     for one in plan.stores:
         k, x = (_signs(plan, keys), _signs(plan, queries)) if one.store.traits.keys == "signs" else (keys, queries)
-        pairs = Pairs(k, values, extras=_extras(one.store, k.shape, plan, task.first))
+        extras = required_extras(one.store, k.shape, law=plan.keys, seed=plan.seed, trial=task.first, dtype=plan.dtype)
+        pairs = Pairs(k, values, extras=extras)
         read = ratios(one.store, pairs, x, np.tile(targets, len(plan.cosines)), plan.reading)
         found.append(read.reshape(task.count, len(plan.cosines), len(targets)))
     return np.stack(found, axis=1)
@@ -105,8 +106,13 @@ def _signs(plan: KeyPlan, rows: FloatArray) -> FloatArray:
     return np.where(rows >= 0, 1.0, -1.0).astype(rows.dtype)
 
 
-def _extras(store: Store, shape: tuple[int, ...], plan: KeyPlan, trial: int) -> dict[str, FloatArray]:
-    """Return the extras that the store cannot do without: rows of width d_k, drawn like keys but independent."""
+def required_extras(
+    store: Store, shape: tuple[int, ...], *, law: str | Law = "sphere", seed: int, trial: int, dtype: str = "float64"
+) -> dict[str, FloatArray]:
+    """Return the extras that the store cannot do without: rows of width d_k, drawn like keys but independent.
+
+    Parameters: shape of the keys (..., n, d_k); law of the rows. Raises InputError for an extra without a law.
+    """
     found = {}
     for extra in store.traits.extras:
         if not extra.required:
@@ -115,8 +121,8 @@ def _extras(store: Store, shape: tuple[int, ...], plan: KeyPlan, trial: int) -> 
             raise InputError(
                 f"{store.name} needs `{extra.name}` ({extra.meaning}), which has no law; give it a default."
             )
-        rows = key_law(plan.keys).draw(stream(plan.seed, extra.name, trial), int(np.prod(shape[:-1])), shape[-1])
-        found[extra.name] = rows.reshape(shape).astype(plan.dtype)
+        rows = key_law(law).draw(stream(seed, extra.name, trial), int(np.prod(shape[:-1])), shape[-1])
+        found[extra.name] = rows.reshape(shape).astype(dtype)
     return found
 
 
