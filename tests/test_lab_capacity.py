@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from assocmem.core.activation import Exp, ExpSeries, Linear, ReLU, SwiGLU
@@ -13,10 +12,9 @@ from assocmem.core.sharpness import LogN, QwenLogN
 from assocmem.inputs import EqualCosine
 from assocmem.lab.capacity import capacity
 from assocmem.lab.predicted import predicted_capacity, predicted_ratio
-from assocmem.lab.scaling import declared_exponent, fitted_exponent, state_numbers
+from assocmem.lab.scaling import declared_exponent, fitted_exponent
 from assocmem.stores.mlp import MLP
 from assocmem.stores.optimal import OptimalLinear
-from assocmem.stores.outer import OuterProduct
 from assocmem.stores.softmax import SoftmaxAttention
 
 EXACT = [
@@ -173,10 +171,3 @@ def test_an_exponent_leaves_out_what_was_not_reached():
 def test_declared_exponents():
     declared = [declared_exponent(s) for s in (Linear(), ReLU(3), SwiGLU(), ExpSeries(4, 8.0), Exp(8.0), ReLU(2, 0.1))]
     assert declared == [1.0, 3.0, 2.0, 3.0, None, None]
-
-
-@pytest.mark.parametrize("store", [OuterProduct(), SoftmaxAttention()])
-def test_state_numbers_are_counted(store):
-    rng = np.random.default_rng(0)
-    state = store.write(store.empty(8, 3), rng.standard_normal((1000, 8)), rng.standard_normal((1000, 3)))
-    assert state_numbers(store, 8, 3, 1000) == state.size

@@ -79,6 +79,13 @@ def test_what_is_not_reached_is_said_with_the_ratio_there():
     assert row["ratio_there"] < 1
 
 
+def test_the_largest_m_may_be_named_and_the_rows_bound_it():
+    found = measure(drawn(60, 8), stores=["relu"], largest=20, workers=1)
+    assert [row["n_memories"] for row in found.curve] == [2, 3, 4, 6, 8, 11, 16, 20]
+    assert "the largest that was measured" in found.capacities[0]["reason"] or found.capacities[0]["value"]
+    assert measure(drawn(60, 8), stores=["relu"], largest=999, workers=1).curve[-1]["n_memories"] == 60
+
+
 def test_every_head_has_a_row_of_its_own():
     keys = np.stack([drawn(100, 8), EqualCosine(0.8).draw(np.random.default_rng(1), 100, 8)])
     found = measure(keys, stores=["outer-product", "relu"], normalise=True, workers=1)
@@ -169,6 +176,7 @@ def test_any_array_library_may_bring_the_keys():
         ({"preparation": "bleach"}, InputError, "raw, centre and whiten"),
         ({"preparation": []}, InputError, "at least one"),
         ({"memories": [30]}, InputError, "from 1 to the 20 rows"),
+        ({"largest": 0}, InputError, "`largest` must be"),
         ({"fit_share": 1.0}, InputError, "`fit_share` must lie"),
         ({"trials": 0}, InputError, "`trials` and `asked`"),
     ],

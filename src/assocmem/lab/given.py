@@ -68,11 +68,14 @@ def check_arrays(
         raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
 
 
-def memories_of(memories: Iterable[int] | None, rows: int) -> list[int]:
-    """Return the M to measure, at most as many as there are rows."""
+def memories_of(memories: Iterable[int] | None, rows: int, largest: int | None = None) -> list[int]:
+    """Return the M to measure, at most as many as there are rows and at most `largest`."""
     if memories is None:
-        steps = int(2 * np.log2(rows))
-        return sorted({min(rows, round(2 ** (i / 2))) for i in range(2, steps + 1)} | {rows})
+        if largest is not None and largest < 1:
+            raise InputError(f"`largest` must be a whole number >= 1; got {largest}.")
+        top = rows if largest is None else min(rows, largest)
+        steps = int(2 * np.log2(top))
+        return sorted({min(top, round(2 ** (i / 2))) for i in range(2, steps + 1)} | {top})
     counts = sorted({int(n) for n in memories})
     if not counts or counts[0] < 1 or counts[-1] > rows:
         raise InputError(f"`memories` must be whole numbers from 1 to the {rows} rows that are measured; got {counts}.")

@@ -59,6 +59,7 @@ def measure(
     preparation: str | Sequence[str] = "raw",
     normalise: bool = False,
     memories: Iterable[int] | None = None,
+    largest: int | None = None,
     trials: int = TRIALS,
     asked: int = ASKED,
     statistic: Statistic = "rms",
@@ -79,7 +80,7 @@ def measure(
     stores: keys, Stores or (label, Store). beta: for those given by a key that takes one.
     preparation: "raw", "centre" or "whiten", or several. Centring and whitening are fitted on `fit_share` of the rows,
         and all preparations are then measured on the others. normalise: scale prepared keys to length one.
-    memories: the M to measure, by default steps of sqrt(2) up to all rows. trials: random subsets at each M. asked:
+    memories: the M to measure, by default steps of sqrt(2) up to all rows or to `largest`. trials: random subsets at each M. asked:
         pairs asked for in each. statistic: of the ratio over trials. threshold: of the capacity.
 
     Trials are random subsets of the rows; near all rows they overlap, so that intervals speak of these rows and not of
@@ -102,7 +103,7 @@ def measure(
         _Lot(head, kind, *_prepared(heads, paid, asks, where, head, kind, kinds, normalise, fit_share, d_v, seed))
         for head, kind in product(range(len(heads)), kinds)
     ]
-    jobs = [(lot, one, n) for lot in lots for one in chosen for n in memories_of(memories, len(lot.rows.keys))]
+    jobs = [(lot, one, n) for lot in lots for one in chosen for n in memories_of(memories, len(lot.rows.keys), largest)]
     wanted: Reading = "auto" if values is None else "vectors"
     readings = {one: reading_of(one.store, max(n for _, _, n in jobs), wanted) for one in chosen}
     tasks = [SubsetTask(one.store, lot.rows, n, trials, asked, readings[one], seed, lot.head) for lot, one, n in jobs]

@@ -1,21 +1,16 @@
-"""How a capacity grows with the width of the keys: the fitted exponent beside the declared one; numbers of a state."""
+"""How a capacity grows with the width of the keys: the fitted exponent beside the declared one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from assocmem.core.activation import Activation, ExpSeries, Linear, ReLU, SwiGLU
 from assocmem.core.errors import InputError
-from assocmem.core.store import Store
-from assocmem.inputs import draw_pairs
 from assocmem.lab.capacity import MeasuredCapacity
-
-COUNTED = 256
 
 
 @dataclass(frozen=True)
@@ -74,18 +69,3 @@ def declared_exponent(sigma: Activation) -> float | None:
     if isinstance(sigma, ExpSeries):
         return float(sigma.terms - 1)
     return {Linear: 1.0, SwiGLU: 2.0}.get(type(sigma))
-
-
-def state_numbers(store: Store, d_k: int, d_v: int, n_memories: int, **extras: Any) -> int:
-    """Return how many numbers the state holds after n_memories pairs, counted from its arrays.
-
-    A store that keeps its pairs is counted at 256 of them and in proportion; any other is written in full.
-
-    >>> from assocmem.stores.outer import OuterProduct
-    >>> state_numbers(OuterProduct(), 64, 64, 1000)
-    4096
-    """
-    proportional = store.traits.keeps_pairs and n_memories > COUNTED
-    pairs = draw_pairs(0, 0, COUNTED if proportional else n_memories, d_k, d_v)
-    size = store.write(store.empty(d_k, d_v), pairs.keys, pairs.values, **extras).size
-    return size * n_memories // COUNTED if proportional else size

@@ -18,7 +18,7 @@ from assocmem.ruler.readings import by_channel_weights, by_projection, by_vector
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 
 FloatArray = np.ndarray[Any, Any]
-ROWS_UP_TO = 1024
+ROWS_UP_TO = 512
 CHANNEL_ROWS_UP_TO = 128
 
 
