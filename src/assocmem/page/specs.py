@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from assocmem.core.results import Results
 from assocmem.page.contexts import RULES
 from assocmem.page.offer import CHOICES
-from assocmem.report.figures import PALETTE, chart
+from assocmem.report.figures import PALETTE, specification
 
 CURVES_VIEW: dict[str, Any] = {
     "kind": "curves",
@@ -43,6 +44,7 @@ def colours() -> dict[str, str]:
     return {choice.id: PALETTE[i % len(PALETTE)] for i, choice in enumerate(CHOICES)}
 
 
+@cache
 def specs() -> dict[str, Any]:
     """Return the page's charts as Vega-Lite specifications with first rows, so that no scale is empty."""
     first = [{"index": i, "end": i + 0.9, "weight": float(i == 0)} for i in range(2)]
@@ -67,9 +69,11 @@ def _first(view: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spec(view: dict[str, Any], height: int, data: dict[str, Any]) -> dict[str, Any]:
-    drawn = chart(Results("page", (), {"view": view}), mode="live")
-    spec: dict[str, Any] = drawn.properties(width="container", height=height).to_dict()
-    spec["datasets"] = {**spec.get("datasets", {}), **data}
-    spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    spec = specification(Results("page", (), {"view": view}), mode="live")
     spec.pop("config", None)
-    return spec
+    return spec | {
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "datasets": {**spec["datasets"], **data},
+    }

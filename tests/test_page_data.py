@@ -1,0 +1,338 @@
+"""The page's numbers: equal to what the ruler and theory say, and to what `assocmem reproduce` draws."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+
+import numpy as np
+import pytest
+
+from assocmem import theory
+from assocmem.core.activation import Exp, ReLU
+from assocmem.core.errors import AssocmemError, InputError
+from assocmem.core.register import make_store, stores
+from assocmem.core.types import Pairs
+from assocmem.experiments import activations, long_contexts
+from assocmem.inputs.glyphs import glyphs
+from assocmem.lab.predicted import predicted_capacity, predicted_ratio
+from assocmem.page import bars, contexts, curves, data, hand, head, offer, specs, streams, why
+from assocmem.page.vendor import STATIC
+from assocmem.ruler import by_weights, recall_weights
+
+KEYS = {"outer": "outer-product", "optimal": "optimal-linear", "relu": "relu", "cubed": "cubed-relu"}
+
+
+def loaded(path):
+    return json.loads(data.document(path))
+
+
+@pytest.mark.parametrize("name", [choice.id for choice in offer.CHOICES])
+def test_bars_are_the_rulers_weights_of_real_stores(name):
+    choice = offer.choice(name)
+    path = f"bars/{name}/32/0.9/1" + ("/4" if choice.sharp else "")
+    shown, store = loaded(path), choice.store(4.0)
+    at = offer.COUNTS.index(96)
+    keys = bars.page_keys(32, 1)[:96]
+    query = bars._query(Pairs(keys, keys), 0.9, 1)
+    assert np.isclose(query[0] @ keys[0], 0.9)
+    assert np.isclose(np.linalg.norm(query), 1)
+    weights = recall_weights(store, Pairs(keys, np.zeros((96, 2))), query, by="one-hot")
+    ratio = by_weights(weights, np.array([0]))[0]
+    assert np.isclose(shown["ratio"][at], ratio, rtol=1e-4, atol=1e-9)
+    row = shown["rows"][at] if name == "optimal" else shown["row"][:96]
+    assert np.allclose(row, weights[0] / weights[0, 0], rtol=6e-4, atol=1e-9)
+    assert np.isclose(shown["signal"][at], abs(weights[0, 0]), rtol=1e-4)
+    expected = predicted_ratio(store, 32, 96, cosine=0.9).value
+    assert np.isclose(shown["expected"][at], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", [choice.id for choice in offer.CHOICES])
+def test_a_ratio_is_the_norm_of_the_bars_row(name):
+    shown = loaded(f"bars/{name}/64/1/0" + ("/8" if offer.choice(name).sharp else ""))
+    for at, m in enumerate(offer.COUNTS):
+        row = np.array(shown["rows"][at] if name == "optimal" else shown["row"][:m])
+        assert row.size == m
+        assert row[0] == 1
+        assert np.isclose(np.linalg.norm(row[1:]), shown["ratio"][at], rtol=1e-3, atol=1e-9)
+        assert np.isclose(shown["interference"][at], shown["ratio"][at] * shown["signal"][at], rtol=1e-3, atol=1e-12)
+
+
+def test_capacities_are_theorys():
+    assert loaded("bars/squared/64/1/0")["capacity"] == pytest.approx(1 + 64 * 66 * 2 / 3)
+    assert loaded("bars/softmax/64/1/0/8")["capacity"] == pytest.approx(theory.capacity(Exp(8.0), 64).value)
+    assert loaded("bars/optimal/64/1/0")["capacity"] == pytest.approx(128, rel=0.01)
+    assert loaded("bars/softmax/16/0.5/0/16")["capacity"] is None or loaded("bars/softmax/16/0.5/0/16")["capacity"] > 1
+
+
+def test_curves_hold_theory_and_measurements_that_agree_with_it():
+    shown = loaded("curves/32/4") | {"optimal": loaded("optimal/32")}
+    assert set(shown["theory"]) == {choice.id for choice in offer.CHOICES}
+    for name, line in shown["theory"].items():
+        statistic = bars.statistic_of(name)
+        for m, ratio in list(zip(line["m"], line["ratio"], strict=True))[::9]:
+            assert np.isclose(
+                ratio, predicted_ratio(offer.choice(name).store(4.0), 32, m, statistic=statistic).value, rtol=1e-3
+            )
+    inside = total = 0
+    for points in [*shown["measured"].values(), shown["optimal"]]:
+        assert points["m"]
+        assert all(
+            low <= x <= high for low, x, high in zip(points["low"], points["ratio"], points["high"], strict=True)
+        )
+        pairs = zip(points["low"], points["theory"], points["high"], strict=True)
+        inside += sum(low <= value <= high for low, value, high in pairs)
+        total += len(points["m"])
+    assert inside >= 0.8 * total  # one draw of 95 % intervals, points of a store share their streams
+
+
+def test_the_curves_at_the_bars_counts_are_what_the_bars_expect():
+    shown = loaded("curves/64/8")
+    for name in ("outer", "squared", "softmax"):
+        one = loaded(f"bars/{name}/64/1/0" + ("/8" if name == "softmax" else ""))
+        assert np.allclose(shown["at"][name], one["expected"], rtol=1e-3)
+
+
+def test_lines_are_those_of_the_reproduced_figures():
+    shown = loaded("curves/64/8")
+    names = {
+        "linear": "outer",
+        "ReLU": "relu",
+        "squared ReLU": "squared",
+        "SwiGLU, shared gate": "swiglu",
+        "cubed ReLU": "cubed",
+    }
+    for label, key in activations.STORES:
+        line = shown["theory"][names[label]]
+        figure = [predicted_ratio(make_store(key), activations.D_K, m).value for m in line["m"]]
+        assert np.allclose(line["ratio"], figure, rtol=1e-3)
+    rules = loaded("contexts/64/8/1024")
+    for label, policy in long_contexts.RULES:
+        figure = [theory.softmax_ratio(policy, long_contexts.D_K, m).value for m in rules["m"]]
+        assert np.allclose(rules["rules"][label]["ratio"], figure, rtol=1e-3)
+
+
+def test_long_contexts_and_the_calculator_are_theorys():
+    rules = loaded("contexts/64/8/1024")["rules"]
+    assert rules["fixed"]["ratio"][-1] == pytest.approx(1.2839, rel=1e-3)
+    assert rules["YaRN"]["ratio"][-1] == pytest.approx(6.477e-5, rel=1e-3)
+    table = loaded("calculator/64/0.9")["table"]
+    for m, ratio in ((1024, 0.1), (2**20, 1.0)):
+        cell = table[contexts.CALCULATOR_COUNTS.index(m)][contexts.RATIOS.index(ratio)]
+        answer = theory.design(64, m, ratio, 0.9)
+        assert cell["beta"] == pytest.approx(answer.sharpness, rel=1e-3)
+        assert theory.ratio(Exp(cell["beta"]), 64, m, cosine=0.9).value == pytest.approx(ratio, rel=5e-3)
+        assert cell["scale"] == pytest.approx(answer.sharpness / 64, rel=1e-3)
+    assert "No" not in loaded("calculator/64/1")["table"][0][0]["sentence"]
+    hopeless = loaded("calculator/16/0.5")["table"][-1][-1]
+    assert hopeless["beta"] is None
+    assert "within reach" in hopeless["sentence"]
+
+
+@pytest.mark.parametrize("asked", [0, 1, 2])
+@pytest.mark.parametrize("name", hand.STORES)
+def test_every_number_in_the_hand_follows_from_the_one_before(name, asked):
+    steps = {step["title"]: step["tables"] for step in loaded(f"hand/{name}/{asked}")["steps"]}
+    titles = list(steps)
+    weighing = steps[next(t for t in titles if "likeness" in t or "alike" in t)][-1]
+    alike, weights = np.array(weighing["rows"])[:, 0], np.array(weighing["rows"])[:, -1]
+    assert np.allclose(alike, hand.KEYS @ hand.KEYS[asked], rtol=1e-3)
+    assert np.allclose(
+        weights, alike if name == "outer-product" else np.exp(8 * alike) / np.exp(8 * alike).sum(), rtol=1e-3
+    )
+    *products, total = np.array(steps["Weigh every value and add up"][0]["rows"])
+    assert np.allclose(products, weights[:, None] * hand.VALUES, rtol=2e-3, atol=1e-3)
+    assert np.allclose(np.sum(products, axis=0), total, rtol=2e-3, atol=1e-3)
+    stored, signal, noise, recalled = (np.array(t["rows"][0]) for t in steps[titles[-1]])
+    assert np.allclose(signal + noise, recalled, rtol=2e-3, atol=1e-3)
+    assert np.allclose(recalled, total, rtol=1e-3, atol=1e-3)
+    assert stored.tolist() == hand.VALUES[asked].tolist()
+    if name == "outer-product":
+        grids = [np.array(steps[f"Write pair {i}"][3]["rows"]) for i in (1, 2, 3)]
+        assert np.allclose(grids[-1], hand.VALUES.T @ hand.KEYS, rtol=1e-3)
+        assert np.allclose(steps["Ask"][2]["rows"][0], recalled)
+
+
+@pytest.mark.parametrize(("file", "name"), [("outer", "outer-product"), ("softmax", "softmax")])
+def test_the_teaching_code_gives_what_the_steps_say(file, name):
+    code = (STATIC / "teach" / f"{file}.py").read_text(encoding="utf-8")
+    assert len(code.splitlines()) <= 28
+    assert "import" not in code.replace("from math import exp", "")
+    printed = io.StringIO()
+    scope: dict[str, object] = {}
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, file, "exec"), scope)
+    lines = printed.getvalue().splitlines()
+    assert len(lines) == 3
+    for asked, line in enumerate(lines):
+        stored, recalled = (json.loads(part) for part in line.removeprefix("stored ").split(" recalled "))
+        assert stored == hand.VALUES[asked].tolist()
+        assert np.allclose(recalled, loaded(f"hand/{name}/{asked}")["recalled"], atol=6e-3)
+
+
+def test_the_head_follows_from_its_matrices():
+    shown = head.head()
+    x, keys, values = (np.array(shown[name]) for name in ("embedding", "keys", "values"))
+    assert np.allclose(keys, x @ np.array(shown["w_k"]).T)
+    assert np.allclose(values, x @ np.array(shown["w_v"]).T)
+    for at, now in enumerate(shown["at"]):
+        query = x[at] @ np.array(shown["w_q"]).T
+        raw = np.exp(shown["beta"] * keys[: at + 1] @ query)
+        assert np.allclose(now["query"], query)
+        assert len(now["weights"]) == at + 1
+        assert np.allclose(now["weights"], raw / raw.sum(), atol=2e-3)
+        assert np.allclose(now["recalled"], (raw / raw.sum()) @ values[: at + 1], atol=2e-3)
+    assert shown["tokens"][int(np.argmax(shown["at"][-1]["weights"]))] == "red"
+    assert "131,072" in shown["shapes"][6][2]
+    assert 2 * 1024 * 64 == 131072
+
+
+def test_the_layer_is_relu_of_the_first_matrix_times_the_second():
+    shown = head.mlp()
+    keys, values = np.array(shown["keys"]), np.array(shown["values"])
+    weights = np.maximum(keys @ np.array(shown["input"]), 0)
+    assert np.allclose(shown["weights"], weights, atol=1e-3)
+    assert np.allclose(shown["recalled"], weights @ values, atol=1e-3)
+    assert f"{2 * 3072 * 768:,}" in shown["shapes"][-1][2]
+
+
+def test_pictures_are_recalled_glyphs():
+    font = glyphs()
+    shown = loaded("pictures/optimal/2")
+    truth = (255 * font.images[font.chars.index("&")]).astype(int)
+    frames = [np.frombuffer(base64.b64decode(f), np.uint8).reshape(16, 16).astype(int) for f in shown["frames"]]
+    assert len(frames) == len(shown["counts"]) == len(offer.COUNTS) + 1
+    errors = [np.abs(frame - truth).mean() for frame in frames]
+    exact = [e for e, m in zip(errors, shown["counts"], strict=True) if m <= 64]
+    assert max(exact) < 1 < errors[-1]
+    assert shown["ratio"][0] == 0
+    drowned = np.frombuffer(base64.b64decode(loaded("pictures/outer/2")["frames"][-1]), np.uint8).reshape(16, 16)
+    clear = np.frombuffer(base64.b64decode(loaded("pictures/softmax/2")["frames"][-1]), np.uint8).reshape(16, 16)
+    assert np.abs(clear - truth).mean() < 12 < 60 < np.abs(drowned - truth).mean()
+
+
+def test_the_sheet_holds_every_glyph():
+    sheet, font = loaded("glyphs"), glyphs()
+    bits = np.frombuffer(base64.b64decode(sheet["bits"]), np.uint8)
+    assert np.array_equal(np.unpackbits(bits).reshape(-1, 16, 16), font.images > 0.5)
+    assert all(font.chars[at] == letter for letter, at in sheet["first"].items())
+
+
+def test_streams_are_what_their_rules_leave():
+    fading = np.array(loaded("streams/mamba-2/0.97/0.5")["bars"])
+    assert np.allclose(fading, 0.5 * 0.97 ** np.arange(128), rtol=1e-3)
+    assert loaded("streams/mamba-2/0.97/0.5")["half_life"] == 23  # ln 2 / -ln 0.97 = 22.8
+    assert loaded("streams/outer-product/1/1")["bars"] == [1] * 128
+    delta = loaded("streams/delta-net/1/1")
+    assert delta["newest"] == 1
+    assert delta["ratio_newest"] == 0
+    assert delta["state"] == 64 * 64
+    means = np.array(delta["bars"]).reshape(8, 16).mean(axis=1)
+    assert (np.diff(means) < 0).all()
+    # a random unit key takes a share 1/d_k away from what another holds: (1 - 1/64)^age on average
+    assert np.allclose(delta["bars"], (1 - 1 / 64) ** np.arange(128), atol=0.08)
+    assert streams.streams("gated-delta-net", 1.0, 0.5)["bars"] == streams.streams("delta-net", 1.0, 0.5)["bars"]
+
+
+def test_all_named_rules_of_writing_are_offered():
+    assert [rule.key for rule in streams.rules()] == [rule.key for rule in streams.RULES]
+    for rule in streams.rules():
+        shown = streams.streams(rule.key, 0.95 if rule.decay else 1.0, 0.75 if rule.strength else 1.0)
+        assert len(shown["bars"]) == 128
+        assert shown["state"] > 0
+        if rule.decay:
+            assert shown["half_life"]
+            assert shown["half_life"] < 40
+        else:
+            with pytest.raises(InputError, match="has no decay"):
+                streams.streams(rule.key, 0.95, 1.0)
+
+
+def test_the_table_lists_every_store_with_its_counted_state():
+    cards = {card["key"]: card for card in loaded("stores")["stores"]}
+    assert tuple(cards) == stores()
+    assert cards["outer-product"]["held"] == 64 * 64
+    assert cards["softmax"]["held"] == 1000 * 128
+    assert cards["softmax"]["capacity"] == pytest.approx(predicted_capacity("softmax", 64).value)
+    for card in cards.values():
+        assert card["equation"]
+        assert card["card"]["source"]
+        assert card["code"]
+
+
+def test_each_check_of_the_derivations_names_what_the_bars_show():
+    found = why.derivations()["derivations"]
+    assert len(found) == 4
+    steps = [step for item in found for step in item["steps"]]
+    shown = [step for step in steps if "bars" in step]
+    assert len(shown) >= 8
+    assert all(step["check"] for step in shown)
+    for step in steps:
+        assert step["text"].count("$") % 2 == 0
+        assert step["check"].count("$") % 2 == 0
+    squared = theory.capacity(ReLU(2.0), 64).value
+    assert any(f"{squared:,.0f}" in step["check"] for step in steps)
+
+
+def test_the_offer_names_what_a_copy_leaves_out():
+    assert data.offered()["notes"] == {}
+    notes = data.offered(widths=(32, 64), draws=1)["notes"]
+    assert "16 and 128" in notes["width"]
+    assert "one draw" in notes["draw"]
+    chosen = data.offered()
+    assert len(chosen["betas"]) == 24
+    assert len(chosen["cosines"]) == 5
+    assert len(chosen["widths"]) == 4
+    assert chosen["counts"][0] == 2
+    assert chosen["counts"][-1] == 1024
+    assert chosen["picture_counts"][0] == 1
+
+
+def test_every_path_of_an_export_is_answered_or_offered():
+    names = list(data.paths())
+    assert len(set(names)) == len(names)
+    bars_paths = [name for name in names if name.startswith("bars/")]
+    assert len(bars_paths) == 4 * 5 * offer.DRAWS * (6 + 4 * 24)
+    for name in names[:: len(names) // 40]:
+        assert loaded(name)
+
+
+BAD = """
+  nothing bars bars/outer/64/1 bars/nope/64/1/0 bars/outer/63/1/0 bars/outer/64/0.7/0 bars/outer/64/1/100
+  bars/outer/64/1/-1 bars/outer/64/1/0/8 bars/softmax/64/1/0 bars/softmax/64/1/0/8.1 bars/softmax/64/1/0/nan
+  bars/softmax/64/1/0/1e1 bars/outer/064/1/0 bars/outer/64/1/0/ curves/64 curves/64/0 curves/inf/8 contexts/64/8/1000
+  calculator/64/2 pictures/outer/9 pictures/exp2/0 hand/softmax/3 hand/relu/0 streams/delta-net/0.9/1
+  streams/outer-product/1/0.5 streams/softmax/1/1 streams/mamba-2/2/1 optimal/1 ../offer stores/outer-product head/0
+"""
+
+
+@pytest.mark.parametrize("path", ["", *BAD.split()])
+def test_nonsense_is_refused_in_a_sentence(path):
+    with pytest.raises(AssocmemError) as caught:
+        data.document(path)
+    assert str(caught.value).endswith(".")
+    assert len(str(caught.value).split()) > 4
+
+
+def test_specifications_name_the_datasets_that_the_page_swaps():
+    for name, wanted in (
+        ("bars", {"bars", "target"}),
+        ("streams", {"bars", "target"}),
+        ("curves", {"theory", "measured", "spans", "marker", "here", "labels"}),
+        ("contexts", {"theory", "measured", "spans", "marker", "here", "labels"}),
+    ):
+        spec = specs.specs()[name]
+        assert wanted <= set(spec["datasets"])
+        assert all(spec["datasets"][key] for key in wanted)
+        used = {layer["data"]["name"] for layer in spec["layer"] if "name" in layer["data"]}
+        assert wanted <= used
+    assert len(set(specs.colours().values())) == len(offer.CHOICES)
+
+
+def test_the_optimal_points_are_medians_of_the_measured_store():
+    points = curves.optimal(32)
+    assert points["m"] == [40, 48, 64, 128, 256]
+    assert set(points["sampler"]) == {"keys"}
+    assert np.allclose(points["ratio"], points["theory"], rtol=0.08)
