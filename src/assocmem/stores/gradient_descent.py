@@ -124,7 +124,7 @@ class GradientDescent(_Descent, GrowingStore):
     State: inputs (n, d_k) and errors e (n, d_v). Cost: write and recall n (d_k + d_v). Masks train on the visible
     pairs alone (n^3 per query unless it is a prefix); `weights` costs n^3.
     Warns (UnstableWarning) where rate |x|^2 exceeds its bound; raises DivergedError.
-    Source: Irie, Csordas and Schmidhuber 2022 (eqs. 3-4); Aizerman et al. 1964 (the dual form of the perceptron).
+    Source: Irie, Csordas and Schmidhuber 2022; Aizerman et al. 1964 (the dual form of the perceptron).
 
     >>> import numpy as np
     >>> store = GradientDescent()

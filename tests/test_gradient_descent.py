@@ -1,0 +1,248 @@
+"""A trained linear layer is attention over its training inputs: primal against dual and torch, and where it ends."""
+
+from __future__ import annotations
+
+import warnings
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from assocmem.core.errors import DivergedError, InputError, UnstableWarning
+from assocmem.core.register import make_store
+from assocmem.ruler import contract
+from assocmem.stores.delta import DeltaNet
+from assocmem.stores.gradient_descent import GradientDescent, TrainedLayer
+from assocmem.stores.outer import OuterProduct
+
+OPTIMISERS = [
+    {},
+    {"rate": 0.5, "momentum": 0.6},
+    {"rate": 0.5, "weight_decay": 0.2},
+    {"rate": 0.3, "momentum": 0.5, "weight_decay": 0.1},
+]
+
+
+def drawn(seed, n, d_k, d_v, batch=()):
+    rng = np.random.default_rng(seed)
+    keys, queries = rng.normal(size=(2, *batch, n, d_k))
+    values = rng.normal(size=(*batch, n, d_v))
+    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
+
+
+def written(store, keys, values):
+    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
+    return store.write(empty, keys, values)
+
+
+def gap(one, two):
+    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
+
+
+# ---------------------------------------------------------------------- identities
+
+
+@pytest.mark.parametrize("settings", OPTIMISERS, ids=str)
+@pytest.mark.parametrize("loss", ["squared", "given"])
+def test_the_dual_form_equals_the_primal_form(settings, loss):
+    keys, values, queries = drawn(0, 300, 8, 5)
+    dual, primal = GradientDescent(**settings, loss=loss), TrainedLayer(**settings, loss=loss)
+    one, two = written(dual, keys, values), written(primal, keys, values)
+    assert gap(dual.layer(one), primal.layer(two)) < 1e-12
+    assert gap(dual.recall(one, queries), primal.recall(two, queries)) < 1e-12
+    if settings:  # without the coefficients of momentum and decay, attention over the same pairs is another layer
+        assert gap(one["errors"].T @ one["keys"], primal.layer(two)) > 1e-2
+
+
+@pytest.mark.parametrize("settings", OPTIMISERS, ids=str)
+def test_both_forms_are_what_torch_trains(settings):
+    torch = pytest.importorskip("torch")
+    keys, values, _ = drawn(1, 30, 8, 5)
+    layer = torch.nn.Linear(8, 5, bias=False, dtype=torch.float64)
+    torch.nn.init.zeros_(layer.weight)
+    names = {"rate": "lr"}
+    sgd = torch.optim.SGD(layer.parameters(), **{"lr": 1.0, **{names.get(k, k): v for k, v in settings.items()}})
+    for x, y in zip(torch.tensor(keys), torch.tensor(values), strict=True):
+        sgd.zero_grad()
+        (0.5 * ((layer(x) - y) ** 2).sum()).backward()
+        sgd.step()
+    trained = layer.weight.detach().numpy()
+    for store in (GradientDescent(**settings), TrainedLayer(**settings)):
+        assert gap(store.layer(written(store, keys, values)), trained) < 1e-12
+
+
+@pytest.mark.parametrize("settings", OPTIMISERS, ids=str)
+def test_any_loss_has_a_dual_form(settings):
+    # logistic loss over classes: the caller works out the gradients from the recall
+    rng = np.random.default_rng(2)
+    keys, _, queries = drawn(2, 40, 8, 5)
+    labels = rng.integers(0, 5, 40)
+    dual, primal = GradientDescent(**settings, loss="given"), TrainedLayer(**settings, loss="given")
+    one, two = dual.empty(8, 5), primal.empty(8, 5)
+    W, u = np.zeros((5, 8)), np.zeros((5, 8))
+    rate, momentum = settings.get("rate", 1.0), settings.get("momentum", 0.0)
+    for x, label in zip(keys, labels, strict=True):
+        logits = W @ x
+        slope = np.exp(logits) / np.exp(logits).sum() - np.eye(5)[label]
+        u = momentum * u + np.outer(slope, x) + settings.get("weight_decay", 0.0) * W
+        W = W - rate * u
+        for store, state in ((dual, one), (primal, two)):
+            seen = store.recall(state, x[None])[0]
+            minus = np.eye(5)[label] - np.exp(seen) / np.exp(seen).sum()
+            state = store.write(state, x[None], minus[None])
+            one, two = (state, two) if store is dual else (one, state)
+    assert gap(dual.recall(one, queries), queries @ W.T) < 1e-12
+    assert gap(primal.recall(two, queries), queries @ W.T) < 1e-12
+
+
+def test_adam_leaves_the_span_of_the_training_inputs_and_so_has_no_dual_form():
+    torch = pytest.importorskip("torch")
+    keys, values, _ = drawn(3, 4, 8, 5)
+    outside = np.eye(8) - np.linalg.pinv(keys) @ keys
+    found = {}
+    for name, optimiser in (("sgd", torch.optim.SGD), ("adam", torch.optim.Adam)):
+        layer = torch.nn.Linear(8, 5, bias=False, dtype=torch.float64)
+        torch.nn.init.zeros_(layer.weight)
+        steps = optimiser(layer.parameters(), lr=0.1)
+        for x, y in zip(torch.tensor(keys), torch.tensor(values), strict=True):
+            steps.zero_grad()
+            (0.5 * ((layer(x) - y) ** 2).sum()).backward()
+            steps.step()
+        found[name] = np.abs(layer.weight.detach().numpy() @ outside).max()
+    assert found["sgd"] < 1e-15
+    assert found["adam"] > 1e-2
+
+
+def test_plain_descent_is_the_delta_rule_and_given_gradients_add_up():
+    keys, values, queries = drawn(4, 70, 8, 5)
+    want = DeltaNet(strength=0.7).recall(written(DeltaNet(strength=0.7), keys, values), queries)
+    outer = OuterProduct().recall(written(OuterProduct(), keys, values), queries)
+    for form in ("dual", "primal"):
+        store = make_store("gradient-descent", rate=0.7, form=form)
+        assert gap(store.recall(written(store, keys, values), queries), want) < 1e-12
+        given = make_store("gradient-descent", loss="given", form=form)
+        assert gap(given.recall(written(given, keys, values), queries), outer) < 1e-12
+        assert gap(given.recall(written(given, keys, values), queries), want) > 1e-2
+
+
+def test_it_recalls_by_default():
+    rng = np.random.default_rng(5)
+    keys, values = rng.normal(size=(2, 5, 64))
+    keys, values = (a / np.linalg.norm(a, axis=-1, keepdims=True) for a in (keys, values))
+    for form in ("dual", "primal"):
+        store = make_store("gradient-descent", form=form)
+        out = store.recall(written(store, keys, values), keys)
+        assert np.diagonal(out @ values.T).min() > 0.7
+
+
+# ---------------------------------------------------------------------- forms, splits, masks, libraries
+
+
+@pytest.mark.parametrize("settings", OPTIMISERS, ids=str)
+@pytest.mark.parametrize("kind", [GradientDescent, TrainedLayer])
+def test_scan_equals_the_loop(kind, settings):
+    store = kind(**settings)
+    for n in (1, 2, 31, 32, 33, 63, 64, 65, 77):
+        keys, values, queries = drawn(n, n + 3, 6, 4, batch=(2,))
+        old = written(store, keys[:, :3], values[:, :3])
+        keys, values, queries = keys[:, 3:], values[:, 3:], queries[:, 3:]
+        keys[:, n // 2 :] = keys[:, n // 2 : n // 2 + 1] + 1e-9 * keys[:, n // 2 :]
+        for read in ("after", "before"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UnstableWarning)
+                state, out = store.scan(old, keys, values, queries, read=read)
+                slow, want = store._loop(old, keys, values, queries, read, {})
+            assert gap(out, want) < 1e-10
+            assert all(gap(state[a], slow[a]) < 1e-10 for a in slow.arrays)
+
+
+@pytest.mark.parametrize("kind", [GradientDescent, TrainedLayer])
+def test_long_streams_and_every_split(kind):
+    store = kind(rate=0.3, momentum=0.5, weight_decay=0.01)
+    keys, values, queries = drawn(6, 1000, 6, 4)
+    _, out = store.scan(store.empty(6, 4), keys, values, queries)
+    _, want = store._loop(store.empty(6, 4), keys, values, queries, "after", {})
+    assert gap(out, want) < 1e-11
+    want = store.recall(written(store, keys[:70], values[:70]), queries)
+    for cut in range(1, 70):
+        state = store.write(written(store, keys[:cut], values[:cut]), keys[cut:70], values[cut:70])
+        assert gap(store.recall(state, queries), want) < 1e-12
+
+
+@pytest.mark.parametrize("settings", OPTIMISERS, ids=str)
+@pytest.mark.parametrize("loss", ["squared", "given"])
+def test_a_masked_recall_is_that_of_a_layer_never_trained_on_the_hidden_pairs(settings, loss):
+    keys, values, queries = drawn(7, 20, 6, 4)
+    store, mask = GradientDescent(**settings, loss=loss), np.random.default_rng(8).random((20, 20)) < 0.6
+    state = written(store, keys, values)
+    got = store.recall(state, queries, mask=mask)
+    for i, seen in enumerate(mask):
+        alone = written(store, keys[seen], values[seen])
+        assert gap(got[i : i + 1], store.recall(alone, queries[i : i + 1])) < 1e-12
+    assert gap(store.weights(state, queries) @ values, store.recall(state, queries)) < 1e-12
+
+
+@pytest.mark.parametrize("settings", [{"form": "primal"}, {"momentum": 0.5, "rate": 0.3, "weight_decay": 0.1},
+                                      {"momentum": 0.5, "rate": 0.3, "form": "primal"}, {"loss": "given"},
+                                      {"loss": "given", "weight_decay": 0.5, "form": "primal"}], ids=str)  # fmt: skip
+def test_settings_keep_the_contract(settings):
+    report = contract.check(make_store("gradient-descent", **settings))
+    assert report.ok, report.text()
+
+
+@pytest.mark.parametrize("form", ["dual", "primal"])
+def test_torch_gradients_and_strict_arrays(form):
+    torch = pytest.importorskip("torch")
+    store = make_store("gradient-descent", rate=0.3, momentum=0.5, weight_decay=0.1, form=form)
+    rng = np.random.default_rng(9)
+    leaves = [torch.tensor(a, requires_grad=True) for a in 0.5 * rng.normal(size=(3, 4, 3))]
+
+    def run(keys, values, queries):
+        return store.scan(store.empty(3, 3, like=keys), keys, values, queries)[1]
+
+    assert torch.autograd.gradcheck(run, leaves, atol=1e-6, rtol=1e-4)
+    keys, values, queries = drawn(10, 70, 5, 4, batch=(2,))
+    want = store.recall(written(store, keys, values), queries)
+    k, v, q = (strict.asarray(a) for a in (keys, values, queries))
+    got = store.recall(store.write(store.empty(5, 4, batch=(2,)), k, v), q)
+    np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=1e-12)
+
+
+# ---------------------------------------------------------------------- rates that are too large, settings
+
+
+@pytest.mark.parametrize("kind", [GradientDescent, TrainedLayer])
+def test_a_rate_above_the_bound_is_announced_and_a_diverging_stream_stopped(kind):
+    keys, values, _ = drawn(11, 40, 8, 3)
+    with pytest.warns(UnstableWarning, match=r"reaches 2\.5 .* above the bound 2;") as heard:
+        written(kind(rate=2.5), keys[:1], values[:1])
+    assert heard[0].filename == __file__
+    with pytest.warns(UnstableWarning, match="above the bound"):
+        written(kind(rate=1.0, momentum=0.9), keys, values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        written(kind(rate=0.2, momentum=0.9), keys, values)
+    same, ones = np.repeat(keys[:1], 1500, axis=0), np.ones((1500, 3))
+    with pytest.warns(UnstableWarning), pytest.raises(DivergedError, match="rate") as caught:
+        written(kind(rate=20.0), same, ones)
+    with pytest.warns(UnstableWarning):
+        written(kind(rate=20.0), same[: caught.value.step], ones[: caught.value.step])
+
+
+def test_settings_out_of_range_are_refused():
+    for settings in ({"rate": 0.0}, {"momentum": 1.0}, {"weight_decay": -0.1}, {"loss": "hinge"},
+                     {"rate": 3.0, "weight_decay": 1.0}):  # fmt: skip
+        for kind in (GradientDescent, TrainedLayer):
+            with pytest.raises(InputError, match=next(iter(settings))):
+                kind(**settings)
+    with pytest.raises(InputError, match="`form` of gradient-descent"):
+        make_store("gradient-descent", form="both")
+    with pytest.raises(InputError, match="cannot be merged"):
+        GradientDescent().recall_with_mass(written(GradientDescent(), *drawn(12, 3, 4, 2)[:2]), np.ones((1, 4)))
+
+
+def test_state_sizes():
+    pairs = drawn(13, 9, 4, 3)[:2]
+    assert written(GradientDescent(momentum=0.5, rate=0.1), *pairs).size == 9 * (4 + 3)
+    assert written(TrainedLayer(), *pairs).size == 3 * 4
+    assert written(TrainedLayer(momentum=0.5, rate=0.1), *pairs).size == 2 * 3 * 4

@@ -1,0 +1,241 @@
+"""MesaNet: ridge regression in three forms, its limits, decays, and conjugate gradients that do not converge."""
+
+from __future__ import annotations
+
+import warnings
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from assocmem.core.conjugate import conjugate_gradient
+from assocmem.core.errors import ConvergenceWarning, DivergedError, InputError
+from assocmem.ruler import contract
+from assocmem.stores.mesa import MesaNet
+from assocmem.stores.optimal import OptimalLinear
+from assocmem.stores.outer import OuterProduct
+
+SOLVERS = ("cg", "direct", "rls")
+
+
+def drawn(seed, n, d_k, d_v, batch=()):
+    rng = np.random.default_rng(seed)
+    keys, queries = rng.normal(size=(2, *batch, n, d_k))
+    values = rng.normal(size=(*batch, n, d_v))
+    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
+
+
+def written(store, keys, values, **extras):
+    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
+    return store.write(empty, keys, values, **extras)
+
+
+def gap(one, two):
+    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
+
+
+def ridge_regression(keys, values, queries, ridge, weights=None):
+    """Weighted ridge regression by the normal equations."""
+    w = np.ones(len(keys)) if weights is None else weights
+    gram = (keys * w[:, None]).T @ keys + ridge * np.eye(keys.shape[1])
+    return queries @ np.linalg.solve(gram, (keys * w[:, None]).T @ values)
+
+
+# ---------------------------------------------------------------------- identities
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_without_decay_it_is_ridge_regression(solver):
+    for n in (3, 8, 40):
+        keys, values, queries = drawn(n, n, 8, 5)
+        want = ridge_regression(keys, values, queries, 0.7)
+        store = MesaNet(ridge=0.7, solver=solver)
+        assert gap(store.recall(written(store, keys, values), queries), want) < 1e-9
+        twin = MesaNet(ridge=0.8, solver=solver)
+        assert gap(twin.recall(written(twin, keys, values), queries), want) > 1e-3
+
+
+@pytest.mark.parametrize("solver", ["cg", "direct"])
+def test_decays_and_strengths_weigh_the_squares(solver):
+    rng = np.random.default_rng(0)
+    keys, values, queries = drawn(0, 30, 6, 4)
+    decay, strength = rng.uniform(0.5, 1, 30), rng.uniform(0, 3, 30)
+    store = MesaNet(solver=solver)
+    got = store.recall(written(store, keys, values, decay=decay, strength=strength), queries)
+    weights = strength * np.array([np.prod(decay[i + 1 :]) for i in range(30)])
+    assert gap(got, ridge_regression(keys, values, queries, 1.0, weights)) < 1e-9
+    decays_own_pair_too = weights * decay
+    assert gap(got, ridge_regression(keys, values, queries, 1.0, decays_own_pair_too)) > 1e-2
+
+
+def test_recursive_least_squares_lets_its_ridge_decay():
+    keys, values, queries = drawn(1, 30, 6, 4)
+    store = MesaNet(ridge=2.0, decay=0.9, solver="rls")
+    got = store.recall(written(store, keys, values), queries)
+    weights = 0.9 ** np.arange(29, -1, -1)
+    assert gap(got, ridge_regression(keys, values, queries, 2.0 * 0.9**30, weights)) < 1e-9
+    assert gap(got, ridge_regression(keys, values, queries, 2.0, weights)) > 1e-2  # what "cg" and "direct" give
+
+
+def test_a_huge_ridge_is_the_outer_product_store_and_a_tiny_one_least_squares():
+    keys, values, queries = drawn(2, 40, 8, 5)
+    outer = OuterProduct().recall(written(OuterProduct(), keys, values), queries)
+    store = MesaNet(ridge=1e8)
+    assert gap(1e8 * store.recall(written(store, keys, values), queries), outer) < 1e-6
+    assert gap(1e2 * MesaNet(ridge=1e2).recall(written(MesaNet(ridge=1e2), keys, values), queries), outer) > 1e-2
+    for n, tolerance in ((5, 1e-5), (40, 1e-8)):
+        keys, values, queries = drawn(3, n, 8, 5)
+        optimal = OptimalLinear().recall(written(OptimalLinear(), keys, values), queries)
+        for store in (MesaNet(ridge=1e-10, solver="direct"), MesaNet(ridge=1e-10, max_steps=200)):
+            assert gap(store.recall(written(store, keys, values), queries), optimal) < tolerance
+    assert gap(MesaNet().recall(written(MesaNet(), keys, values), queries), optimal) > 1e-2
+
+
+def test_order_is_free_without_decay_alone():
+    keys, values, queries = drawn(4, 20, 6, 4)
+    for store, free in ((MesaNet(), True), (MesaNet(decay=0.9), False)):
+        forwards = store.recall(written(store, keys, values), queries)
+        backwards = store.recall(written(store, keys[::-1], values[::-1]), queries)
+        assert bool(gap(forwards, backwards) < 1e-9) is free
+
+
+# ---------------------------------------------------------------------- conjugate gradients
+
+
+def test_conjugate_gradients_end_after_as_many_steps_as_there_are_eigenvalues():
+    rng = np.random.default_rng(5)
+    q, _ = np.linalg.qr(rng.normal(size=(12, 12)))
+    matrix = q @ np.diag([1.0] * 5 + [30.0] * 4 + [7.0] * 3) @ q.T
+    rows = rng.normal(size=(6, 12))
+    diagonal = np.full(12, 2.0)  # any start will do that solves none of the three
+    exact = np.linalg.solve(matrix, rows.T).T
+    for steps, fits in ((3, True), (2, False)):
+        x, residuals = conjugate_gradient(lambda x: x @ matrix, rows, diagonal, max_steps=steps, tolerance=1e-12)
+        assert bool(gap(x, exact) < 1e-10) is fits
+        true = np.linalg.norm(x @ matrix - rows, axis=-1) / np.linalg.norm(rows, axis=-1)
+        np.testing.assert_allclose(residuals, true, rtol=1e-5, atol=1e-12)
+    x, residuals = conjugate_gradient(lambda x: x @ matrix, 0 * rows, diagonal, max_steps=9, tolerance=1e-12)
+    assert not x.any()
+    assert not residuals.any()
+
+
+def test_queries_that_do_not_converge_are_announced_and_solved_directly():
+    rng = np.random.default_rng(6)
+    keys, values = rng.normal(size=(500, 64)) * np.geomspace(1, 1e-3, 64), rng.normal(size=(500, 3))
+    store, direct = MesaNet(ridge=1e-6), MesaNet(ridge=1e-6, solver="direct")
+    state, queries = written(store, keys, values), rng.normal(size=(7, 64))
+    want = direct.recall(written(direct, keys, values), queries)
+    with pytest.warns(ConvergenceWarning, match="left 7 of 7 queries .* after 30 steps .* solved directly") as heard:
+        got = store.recall(state, queries)
+    assert heard[0].filename == __file__
+    assert gap(got, want) < 1e-6
+    with pytest.warns(ConvergenceWarning):
+        out = store.scan(store.empty(64, 3), keys[:70], values[:70], rng.normal(size=(70, 64)))[1]
+    assert np.isfinite(out).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        patient = MesaNet(ridge=1e-6, max_steps=2000, tolerance=1e-9)
+        assert gap(patient.recall(state, queries), want) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_default_converges_on_random_keys_of_every_load(dtype):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (1, 32, 64, 128, 2048):
+            keys, values, _ = drawn(n, n, 64, 4)
+            out = MesaNet().recall(
+                written(MesaNet(), keys.astype(dtype), values.astype(dtype)), keys[:50].astype(dtype)
+            )
+            want = ridge_regression(keys, values, keys[:50], 1.0)
+            assert gap(out, want) < (1e-9 if dtype is np.float64 else 1e-4)
+
+
+# ---------------------------------------------------------------------- forms, splits, libraries
+
+
+@pytest.mark.parametrize("settings", [{}, {"decay": 0.9}, {"decay": 0.0}, {"solver": "direct"}, {"solver": "rls"},
+                                      {"solver": "rls", "decay": 0.98}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("read", ["after", "before"])
+def test_scan_equals_the_loop(settings, read):
+    store, rng = MesaNet(**settings), np.random.default_rng(7)
+    for n in (1, 2, 31, 33, 64, 65, 77):
+        keys, values, queries = drawn(n, n + 3, 6, 4, batch=(2,))
+        old = written(store, keys[:, :3], values[:, :3])
+        keys, values, queries = keys[:, 3:], values[:, 3:], queries[:, 3:]
+        keys[:, n // 2 :] = keys[:, n // 2 : n // 2 + 1]
+        extras = {"strength": rng.uniform(0, 2, (2, n))}
+        if store.solver != "rls" and n % 2:
+            extras["decay"] = rng.choice(np.array([0.0, 1e-30, 0.7, 1.0, 1.0]), (2, n))
+        state, out = store.scan(old, keys, values, queries, read=read, **extras)
+        slow, want = store._loop(old, keys, values, queries, read, extras)
+        assert gap(out, want) < 1e-8
+        assert all(gap(state[a], slow[a]) < 1e-10 for a in slow.arrays)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_long_streams_and_splits(solver):
+    store = MesaNet(solver=solver, decay=0.99)
+    keys, values, queries = drawn(8, 1000, 6, 4)
+    _, out = store.scan(store.empty(6, 4), keys, values, queries)
+    _, want = store._loop(store.empty(6, 4), keys, values, queries, "after", {})
+    assert gap(out, want) < 1e-8
+    want = store.recall(written(store, keys[:70], values[:70]), queries)
+    for cut in range(1, 70, 4):
+        state = store.write(written(store, keys[:cut], values[:cut]), keys[cut:70], values[cut:70])
+        assert gap(store.recall(state, queries), want) < 1e-9
+
+
+@pytest.mark.parametrize("settings", [{"solver": "direct"}, {"solver": "rls"}, {"decay": 0.9}], ids=str)
+def test_settings_keep_the_contract(settings):
+    report = contract.check(MesaNet(**settings))
+    assert report.ok, report.text()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_torch_gradients_agree_with_finite_differences(solver):
+    torch = pytest.importorskip("torch")
+    rng, store = np.random.default_rng(9), MesaNet(solver=solver)
+    given = [*rng.normal(size=(3, 4, 3)), rng.uniform(0.5, 2, 4), rng.uniform(0.5, 1, 4)]
+    leaves = [torch.tensor(a, requires_grad=True) for a in given]
+
+    def run(keys, values, queries, strength, decay):
+        return store.scan(store.empty(3, 3, like=keys), keys, values, queries, strength=strength, decay=decay)[1]
+
+    assert torch.autograd.gradcheck(run, leaves, atol=1e-6, rtol=1e-4)
+
+
+def test_strict_arrays_and_batches():
+    keys, values, queries = drawn(10, 21, 5, 4, batch=(2,))
+    for store in (MesaNet(), MesaNet(solver="direct"), MesaNet(solver="rls")):
+        want = store.recall(written(store, keys, values), queries)
+        k, v, q = (strict.asarray(a) for a in (keys, values, queries))
+        got = store.recall(store.write(store.empty(5, 4, batch=(2,)), k, v), q)
+        np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=1e-9)
+        alone = store.recall(written(store, keys[1], values[1]), queries[1])
+        np.testing.assert_allclose(want[1], alone, rtol=0, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_recursive_least_squares_with_forgetting_winds_up_and_says_so():
+    key = np.array([[1.0, 0.0]])
+    store = MesaNet(solver="rls", decay=0.5)
+    state = written(store, key, np.ones((1, 1)))
+    with pytest.raises(DivergedError, match="float64") as caught:
+        store.write(state, np.repeat(key, 2000, axis=0), np.ones((2000, 1)))
+    assert 1000 < caught.value.step < 1100  # 2^-n leaves float64 there
+    with pytest.raises(InputError, match=r"`decay` of MesaNet\.write must be > 0"):
+        store.write(state, key, np.ones((1, 1)), decay=np.zeros(1))
+
+
+def test_settings_out_of_range_are_refused():
+    for settings in ({"ridge": 0.0}, {"ridge": float("inf")}, {"decay": 1.1}, {"strength": -1.0}, {"solver": "lu"},
+                     {"max_steps": 0}, {"tolerance": 0.0}, {"decay": 0.0, "solver": "rls"}):  # fmt: skip
+        with pytest.raises(InputError, match=next(iter(settings))):
+            MesaNet(**settings)
+
+
+def test_state_size_is_that_of_both_sums():
+    assert written(MesaNet(), *drawn(11, 9, 4, 3)[:2]).size == 4 * 4 + 3 * 4

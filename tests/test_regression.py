@@ -1,0 +1,163 @@
+"""Test-time regression: choices of weights, function class and optimiser that equal other stores."""
+
+from __future__ import annotations
+
+import warnings
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from assocmem.core.errors import InputError
+from assocmem.core.register import make_store
+from assocmem.ruler import contract
+from assocmem.stores.regression import WeightedRegression
+
+# configuration -> (the store it equals, its settings, and a configuration that must not equal it)
+EQUALS = {
+    "outer-product": ({"optimiser": "first-step"}, {}, {"optimiser": "first-step", "step": 0.9}),
+    "linear-attention": (
+        {"optimiser": "first-step"},
+        {"feature": "identity", "normalise": False},
+        {"optimiser": "exact"},
+    ),
+    "mamba-2": ({"optimiser": "first-step", "decay": 0.9}, {"decay": 0.9}, {"optimiser": "first-step", "decay": 0.89}),
+    "delta-net": ({"optimiser": "online", "step": 0.7}, {"strength": 0.7}, {"optimiser": "online", "step": 0.6}),
+    "gated-delta-net": (
+        {"optimiser": "online", "decay": 0.9},
+        {"decay": 0.9},
+        {"optimiser": "online", "decay": 1.0},
+    ),
+    "optimal-linear": ({}, {}, {"ridge": 0.1}),
+    "mesa-net": ({"ridge": 1.0}, {}, {"ridge": 0.9}),
+    "mesa-net, decaying": ({"ridge": 1.0, "decay": 0.9}, {"decay": 0.9}, {"ridge": 1.0}),
+    "softmax": ({"function": "constant"}, {}, {"function": "constant", "beta": 2.0}),
+}
+
+
+def drawn(seed, n, d_k, d_v, batch=()):
+    rng = np.random.default_rng(seed)
+    keys, queries = rng.normal(size=(2, *batch, n, d_k))
+    values = rng.normal(size=(*batch, n, d_v))
+    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
+
+
+def written(store, keys, values):
+    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
+    return store.write(empty, keys, values)
+
+
+def recalled(store, keys, values, queries):
+    return store.recall(written(store, keys, values), queries)
+
+
+def gap(one, two):
+    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
+
+
+# ---------------------------------------------------------------------- identities
+
+
+@pytest.mark.parametrize("name", EQUALS)
+@pytest.mark.parametrize("n", [5, 40])
+def test_three_choices_give_another_store(name, n):
+    choices, settings, twin = EQUALS[name]
+    pairs = drawn(n, n, 8, 5)
+    want = recalled(make_store(name.split(",")[0], **settings), *pairs)
+    assert gap(recalled(WeightedRegression(**choices), *pairs), want) < 1e-9
+    assert gap(recalled(WeightedRegression(**twin), *pairs), want) > 1e-3
+
+
+def test_softmax_attention_is_regression_with_a_gaussian_kernel_on_unit_keys():
+    # theorem 2 of the TTT paper: a Nadaraya-Watson learner with an exponential kernel is self-attention
+    keys, values, queries = drawn(0, 60, 8, 5)
+    queries /= np.linalg.norm(queries, axis=-1, keepdims=True)
+    kernel = np.exp(-1.5 * ((queries[:, None] - keys) ** 2).sum(axis=-1))
+    want = kernel @ values / kernel.sum(axis=-1, keepdims=True)
+    assert gap(recalled(WeightedRegression("constant", beta=3.0), keys, values, queries), want) < 1e-13
+    assert gap(recalled(WeightedRegression("constant", beta=1.5), keys, values, queries), want) > 1e-3
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0, 10.0])
+def test_local_linear_fits_are_exact_for_values_affine_in_the_key_and_local_constant_ones_are_not(beta):
+    rng = np.random.default_rng(1)
+    keys, _, queries = drawn(1, 40, 6, 4)
+    slope, offset = rng.normal(size=(6, 4)), rng.normal(size=4)
+    values, want = keys @ slope + offset, queries @ slope + offset
+    assert gap(recalled(WeightedRegression("local-linear", beta=beta), keys, values, queries), want) < 1e-8
+    assert gap(recalled(WeightedRegression("constant", beta=beta), keys, values, queries), want) > 0.1
+    bent = values + keys[:, :1] ** 2
+    assert gap(recalled(WeightedRegression("local-linear", beta=beta), keys, bent, queries), want) > 1e-2
+
+
+def test_a_local_linear_fit_is_its_weighted_least_squares():
+    keys, values, queries = drawn(2, 30, 4, 3)
+    got = recalled(WeightedRegression("local-linear", decay=0.95, beta=3.0), keys, values, queries)
+    ages = 0.95 ** np.arange(29, -1, -1)
+    for x, row in zip(queries, got, strict=True):
+        design = np.concatenate([np.ones((30, 1)), keys - x], axis=1)
+        root = np.sqrt(ages * np.exp(3.0 * keys @ x))[:, None]
+        np.testing.assert_allclose(row, np.linalg.lstsq(root * design, root * values, rcond=None)[0][0], atol=1e-9)
+
+
+# ---------------------------------------------------------------------- masks, forms, libraries
+
+CHOICES = [
+    {},
+    {"ridge": 0.5, "decay": 0.8},
+    {"optimiser": "first-step", "decay": 0.9},
+    {"optimiser": "online"},
+    {"optimiser": "online", "decay": 0.9, "step": 0.5},
+    {"function": "constant", "decay": 0.9},
+    {"function": "local-linear"},
+]
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_a_masked_fit_is_that_of_the_visible_pairs(choices):
+    keys, values, queries = drawn(3, 20, 5, 4)
+    store, mask = WeightedRegression(**choices), np.random.default_rng(3).random((20, 20)) < 0.7
+    got = store.recall(written(store, keys, values), queries, mask=mask)
+    for i, seen in enumerate(mask):
+        assert gap(got[i : i + 1], recalled(store, keys[seen], values[seen], queries[i : i + 1])) < 1e-9
+
+
+@pytest.mark.parametrize("choices", CHOICES[1:], ids=str)
+def test_choices_keep_the_contract(choices):
+    report = contract.check(WeightedRegression(**choices))
+    assert report.ok, report.text()
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_batches_strict_arrays_and_torch_gradients(choices):
+    torch = pytest.importorskip("torch")
+    store = WeightedRegression(**choices)
+    keys, values, queries = drawn(4, 15, 5, 4, batch=(2,))
+    want = recalled(store, keys, values, queries)
+    np.testing.assert_allclose(want[1], recalled(store, keys[1], values[1], queries[1]), rtol=0, atol=1e-10)
+    got = recalled(store, *(strict.asarray(a) for a in (keys, values, queries)))
+    np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=1e-10)
+    leaves = [torch.tensor(a, requires_grad=True) for a in np.random.default_rng(5).normal(size=(3, 5, 2))]
+    assert torch.autograd.gradcheck(lambda k, v, q: recalled(store, k, v, q), leaves, atol=1e-5, rtol=1e-3)
+
+
+def test_the_fit_does_not_depend_on_how_queries_are_blocked(monkeypatch):
+    monkeypatch.setattr("assocmem.stores.regression._TILE", 64)
+    for choices in CHOICES:
+        keys, values, queries = drawn(6, 30, 5, 4, batch=(2,))
+        store = WeightedRegression(**choices)
+        alone = np.concatenate([recalled(store, keys, values, queries[:, i : i + 1]) for i in range(30)], axis=1)
+        assert gap(recalled(store, keys, values, queries), alone) < 1e-10
+
+
+def test_settings_out_of_range_are_refused():
+    for settings in ({"function": "cubic"}, {"optimiser": "adam"}, {"decay": 0.0}, {"step": -1.0}, {"ridge": -1.0},
+                     {"beta": float("inf")}, {"optimiser": "online", "function": "constant"}):  # fmt: skip
+        with pytest.raises(InputError, match=next(iter(settings))):
+            WeightedRegression(**settings)
+    keys, values, queries = drawn(7, 5, 4, 3)
+    with pytest.raises(InputError, match="shards of WeightedRegression"):
+        WeightedRegression().recall_with_mass(written(WeightedRegression(), keys, values), queries)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(recalled(WeightedRegression(), np.repeat(keys, 3, axis=0), values.repeat(3, 0), keys)).all()
