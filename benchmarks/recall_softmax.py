@@ -27,7 +27,7 @@ import numpy as np
 
 from assocmem import make_store
 from assocmem.core.random import stream
-from assocmem.core.threaded import thread_count
+from assocmem.core.threads import thread_count
 
 WIDTH = 64
 BETA = 8.0

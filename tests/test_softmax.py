@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assocmem import make_store
-from assocmem.core import attention, blockwise, threaded
-from assocmem.core.attention import attend, exact_similarities
+from assocmem.core import attention, blockwise, threaded, threads
+from assocmem.core.argmax import exact_similarities
+from assocmem.core.attention import attend
 from assocmem.core.errors import InputError, RecallOverflowError
 from assocmem.core.growing import merge
 from assocmem.core.random import stream
@@ -74,7 +75,7 @@ def test_recall_is_the_formula_whatever_the_blocks(beta: float) -> None:
 @pytest.mark.parametrize(("n", "m"), [(300, 130), (4999, 1), (4999, 2), (20011, 7), (1024, 300)])
 def test_threads_give_the_formula(dtype: Any, n: int, m: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "WORTH_THREADS", 0)
-    monkeypatch.setattr(threaded, "WORTH_A_THREAD", 2**14)
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 2**14)
     monkeypatch.setenv("ASSOCMEM_THREADS", "3")
     keys, values, queries = pairs(n, 7, 5, m, dtype)
     found = attend(keys, values, queries, 1.5)
@@ -87,6 +88,19 @@ def test_threads_give_the_formula(dtype: Any, n: int, m: int, monkeypatch: pytes
     np.testing.assert_allclose(
         attend(keys, values, queries, each).output, plain(keys, values, queries, each), rtol=0, atol=2 * bound
     )
+
+
+def test_threads_take_the_items_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "WORTH_THREADS", 0)
+    keys, values, queries = pairs(300, batch=(2, 3))
+    store = SoftmaxAttention(2.0)
+    state = written(store, keys[..., :280, :], values[..., :280, :])
+    state = store.write(state, keys[..., 280:, :], values[..., 280:, :])
+    for asked in (queries, queries[0, 0]):
+        out = store.recall(state, asked)
+        for i in np.ndindex(2, 3):
+            one = asked[i] if asked.ndim == 4 else asked
+            np.testing.assert_allclose(out[i], plain(keys[i], values[i], one, 2.0), rtol=1e-12, atol=1e-13)
 
 
 def test_the_running_maximum_follows_keys_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,11 +117,11 @@ def test_the_running_maximum_follows_keys_that_grow(monkeypatch: pytest.MonkeyPa
     assert abs(found.log_mass[0] - (600 - math.log(1 - math.exp(-1300 / 3999)))) < 1e-9
 
 
-@pytest.mark.parametrize("threads", ["1", "2", "5"])
-def test_the_number_of_threads_does_not_show(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threaded, "WORTH_A_THREAD", 1000)
+@pytest.mark.parametrize("count", ["1", "2", "5"])
+def test_the_number_of_threads_does_not_show(count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1000)
     keys, values, queries = pairs(9000, 8, 8, 40)
-    monkeypatch.setenv("ASSOCMEM_THREADS", threads)
+    monkeypatch.setenv("ASSOCMEM_THREADS", count)
     few = attend(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0).output
     np.testing.assert_allclose(few, plain(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0), atol=1e-12)
     many = attend(keys, values, queries, 2.0).output
@@ -118,9 +132,9 @@ def test_the_number_of_threads_must_be_a_number(monkeypatch: pytest.MonkeyPatch)
     for text in ("0", "two", "-1", ""):
         monkeypatch.setenv("ASSOCMEM_THREADS", text)
         with pytest.raises(InputError, match="ASSOCMEM_THREADS must be a whole number >= 1"):
-            threaded.thread_count()
+            threads.thread_count()
     monkeypatch.delenv("ASSOCMEM_THREADS")
-    assert 1 <= threaded.thread_count() <= threaded.MAX_THREADS
+    assert 1 <= threads.thread_count() <= threads.MAX_THREADS
 
 
 def test_recalls_leave_the_settings_of_blas_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,8 @@ import numpy as np
 from assocmem._version import __version__
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array
-from assocmem.core.errors import FileFormatError, InputError
+from assocmem.core.errors import FileFormatError
+from assocmem.core.settings import class_name, decoded, encoded
 from assocmem.core.store import Store
 from assocmem.core.types import State
 
@@ -43,13 +42,13 @@ def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str =
     """
     from assocmem.core.results import write_whole
 
-    settings = {name: _encoded(value, store, name) for name, value in store.settings().items()}
+    settings = {name: encoded(value, store, name) for name, value in store.settings().items()}
     arrays = {name: _little(ar.to_numpy(a)) for name, a in state.arrays.items()}
     header = {
         "format": FORMAT_VERSION,
         "assocmem": __version__,
         "key": key,
-        "class": _class_name(type(store)),
+        "class": class_name(type(store)),
         "settings": settings,
         "d_k": state.d_k,
         "d_v": state.d_v,
@@ -80,7 +79,7 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[St
     file = Path(path)
     header, arrays = _read(file)
     try:
-        store = _decoded(header["settings"], header["class"], file)
+        store = decoded(header["settings"], header["class"], file)
         state = _state(header, arrays, like)
     except (KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"the header of {file.name} is damaged: {type(error).__name__} {error}.") from error
@@ -226,75 +225,6 @@ def _check_shapes(store: Store, state: State, file: Path) -> None:
             )
 
 
-# ---------------------------------------------------------------------- the store
-
-
-def _class_name(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
 def _source(store: Store) -> str | None:
     found = store.source
     return None if found is None else f"{found.authors}: {found.title} ({found.year})"
-
-
-def _encoded(value: Any, store: Store, name: str) -> Any:
-    """Return a setting in words that JSON knows."""
-    if value is None or isinstance(value, bool | str | int):
-        return value
-    if isinstance(value, np.bool_ | np.integer):
-        return value.item()
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else {"float": str(float(value))}
-    if isinstance(value, tuple | list):
-        return {"tuple" if isinstance(value, tuple) else "list": [_encoded(v, store, name) for v in value]}
-    if is_dataclass(value) and not isinstance(value, type):
-        settings = {f.name: _encoded(getattr(value, f.name), store, name) for f in fields(value)}
-        return {"class": _class_name(type(value)), "settings": settings}
-    kind = "a Python function" if callable(value) else f"a {type(value).__name__}"
-    raise InputError(
-        f"{store.name} cannot be saved: its setting `{name}` holds {kind}, which a file cannot keep; use one of the "
-        "package's own, or save the arrays of `state` yourself."
-    )
-
-
-def _decoded(value: Any, kind: str | None, file: Path) -> Any:
-    """Return the object that `_encoded` described; `kind` names the class where `value` is its settings."""
-    if kind is not None:
-        settings = {name: _decoded(v, None, file) for name, v in value.items()}
-        found = _found_class(kind, file)
-        known = {f.name for f in fields(found) if f.init}
-        if set(settings) - known:
-            unknown = ", ".join(sorted(set(settings) - known))
-            raise FileFormatError(f"{file.name} gives {kind} the settings {unknown}, which this version does not have.")
-        return found(**settings)
-    if not isinstance(value, dict):
-        return value
-    if "class" in value:
-        return _decoded(value["settings"], value["class"], file)
-    if "float" in value:
-        return float(value["float"])
-    items = [_decoded(v, None, file) for v in value["tuple" if "tuple" in value else "list"]]
-    return tuple(items) if "tuple" in value else items
-
-
-def _found_class(name: str, file: Path) -> Any:
-    """Return a dataclass of this package or of a module that is already imported; a file imports nothing else."""
-    import importlib
-
-    module_name, _, qualified = name.partition(":")
-    if module_name.split(".")[0] == "assocmem":
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError:
-            raise FileFormatError(f"{file.name} names {name}, which assocmem {__version__} does not have.") from None
-    elif module_name in sys.modules:
-        module = sys.modules[module_name]
-    else:
-        raise InputError(f"{file.name} holds a store of the class {name}; import {module_name} before loading it.")
-    found: Any = module
-    for part in qualified.split("."):
-        found = getattr(found, part, None)
-    if not (isinstance(found, type) and is_dataclass(found)):
-        raise FileFormatError(f"{file.name} names {name}, which is no store or setting at hand.")
-    return found

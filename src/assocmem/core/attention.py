@@ -7,22 +7,21 @@ beta = inf it is the limit: the pairs with the largest similarity share equally.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from assocmem.core import arrays as ar
 from assocmem.core import threaded
+from assocmem.core.argmax import argmax, argmax_weights, logit_overflow
 from assocmem.core.arrays import Array, DType, Namespace
-from assocmem.core.blockwise import Visible, hides_all, in_dtype, item_count, mask_of, tiles, working_dtype
-from assocmem.core.errors import RecallOverflowError
+from assocmem.core.blockwise import Tile, Visible, in_dtype, item_count, mask_of, tiles, working_dtype
 from assocmem.core.growing import Recalled
 
 SAFE_LOGIT = 1024.0
 """A larger float32 logit is off by more than 6e-5, and with it the weights: such queries are redone in float64."""
-WORTH_THREADS = 2**18
+WORTH_THREADS = 2**19
 """Multiply-adds from which the threaded way pays."""
 
 Beta: TypeAlias = "float | np.ndarray[Any, np.dtype[np.float64]]"
@@ -50,7 +49,9 @@ def attend(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visi
         if np.any(np.isinf(beta)):
             return _in_blocks(keys, values, queries, None, visible)
         if visible is None and _suits_threads(keys, values, queries):
-            return _in_threads(keys, values, queries, beta)
+            return (
+                _in_threads(keys, values, queries, beta) if keys.ndim == 2 else _each_item(keys, values, queries, beta)
+            )
         return _in_blocks(keys, values, queries, beta, visible)
 
 
@@ -69,7 +70,7 @@ def attention_weights(keys: Array, queries: Array, beta: Beta, visible: Visible 
     with np.errstate(all="ignore"):
         if np.any(np.isinf(beta)):
             wide = [ar.constant(in_dtype(a, xp.float64, xp)) for a in (queries, keys)]
-            return _shares(wide[0], wide[1], seen, dtype, xp)
+            return argmax_weights(wide[0], wide[1], seen, dtype, xp)
         for used in (dtype,) if dtype == xp.float64 else (dtype, xp.float64):
             logits = _scaled(queries, beta, used, xp) @ ar.transpose(in_dtype(keys, used, xp))
             if seen is not None:
@@ -80,39 +81,39 @@ def attention_weights(keys: Array, queries: Array, beta: Beta, visible: Visible 
                 weights = xp.exp(logits - xp.where(some, peak, xp.zeros_like(peak))[..., None])
                 total = xp.sum(weights, axis=-1)
                 return in_dtype(weights / xp.where(some, total, xp.ones_like(total))[..., None], dtype, xp)
-    raise _overflow()
-
-
-def exact_similarities(queries: Array, keys: Array) -> Array:
-    """Return queries @ keys^T, (..., m, d_k) and (..., n, d_k) -> (..., m, n), summed in one fixed order.
-
-    Matrix products round differently at different places of a block; here equal keys get equal similarities
-    wherever they stand, which is what makes ties exact. Cost: d_k passes over m n numbers.
-    """
-    xp = ar.namespace(queries)
-    lead = ar.broadcast_shapes(tuple(queries.shape[:-2]), tuple(keys.shape[:-2]))
-    shape = (*lead, int(queries.shape[-2]), int(keys.shape[-2]))
-    total = xp.zeros(shape, dtype=queries.dtype, device=ar.device_of(queries))
-    for j in range(int(queries.shape[-1])):
-        total = total + queries[..., :, j : j + 1] * ar.transpose(keys[..., :, j : j + 1])
-    return total
+    raise logit_overflow()
 
 
 # ---------------------------------------------------------------------- plain NumPy: threads
 
 
 def _suits_threads(keys: Array, values: Array, queries: Array) -> bool:
-    """Say whether these are unbatched plain NumPy arrays of one dtype and enough work for the threaded way."""
+    """Say whether these are plain NumPy arrays of one dtype, each item enough work for the threaded way."""
     return (
         type(keys) is type(values) is type(queries) is np.ndarray
-        and keys.ndim == 2
+        and (keys.ndim == 2 or queries.shape[:-2] == keys.shape[:-2])
         and keys.dtype == values.dtype == queries.dtype
         and keys.dtype in (np.float32, np.float64)
-        and keys.flags.c_contiguous
-        and values.flags.c_contiguous
-        and len(keys) >= 256
-        and queries.size * len(keys) >= WORTH_THREADS
+        and _has_whole_rows(keys)
+        and _has_whole_rows(values)
+        and keys.shape[-2] >= 256
+        and queries.size // max(1, math.prod(keys.shape[:-2])) * keys.shape[-2] >= WORTH_THREADS
     )
+
+
+def _has_whole_rows(x: Array) -> bool:
+    """Say whether the rows of each batch item stand one behind the other in memory."""
+    return bool(x.size) and x.strides[-2:] == (x.shape[-1] * x.itemsize, x.itemsize)
+
+
+def _each_item(keys: Array, values: Array, queries: Array, beta: Beta) -> Recalled:
+    """Go through the items of a batch one by one."""
+    lead = keys.shape[:-2]
+    beta = np.broadcast_to(beta, queries.shape[:-1])
+    found = [_in_threads(keys[i], values[i], queries[i], beta[i]) for i in np.ndindex(lead)]
+    output: Array = np.stack([f.output for f in found])
+    mass: Array = np.stack([f.log_mass for f in found])  # type: ignore[misc]  # an Array may be typed None
+    return Recalled(output.reshape(*lead, *output.shape[1:]), mass.reshape(*lead, -1))
 
 
 def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> Recalled:
@@ -120,7 +121,7 @@ def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> Recal
     flat = queries.reshape(-1, queries.shape[-1])
     scale: Any = beta if np.ndim(beta) == 0 else np.broadcast_to(beta, lead).reshape(-1)
     found = threaded.attend(keys, values, flat, scale)
-    safe = np.isfinite(found.output).all(axis=-1) & np.isfinite(found.peak)
+    safe = np.isfinite(found.output).all(axis=-1) & np.isfinite(found.log_mass) & np.isfinite(found.peak)
     if keys.dtype == np.float32:
         safe &= np.abs(found.peak) <= SAFE_LOGIT
     if not safe.all():
@@ -133,32 +134,6 @@ def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> Recal
 # ---------------------------------------------------------------------- any array library: blocks
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """A block of queries with the blocks of pairs that it goes through."""
-
-    keys: Array
-    values: Array
-    queries: Array
-    visible: Visible
-    rows: slice
-    pairs: list[slice]
-    shape: tuple[int, ...]
-
-    def blocks(self, dtype: DType, xp: Namespace) -> Iterator[tuple[Array, Array, Array | None]]:
-        """Yield keys and values of each block in `dtype`, with its mask (None where every query sees all)."""
-        device = ar.device_of(self.keys)
-        for columns in self.pairs:
-            if hides_all(self.visible, self.rows, columns):
-                return
-            seen = mask_of(self.visible, self.rows, columns, xp, device)
-            yield (
-                in_dtype(self.keys[..., columns, :], dtype, xp),
-                in_dtype(self.values[..., columns, :], dtype, xp),
-                seen,
-            )
-
-
 def _in_blocks(
     keys: Array, values: Array, queries: Array, beta: Beta | None, visible: Visible, dtype: DType = None
 ) -> Recalled:
@@ -169,11 +144,11 @@ def _in_blocks(
     leads = tuple(keys.shape[:-2]), tuple(queries.shape[:-2])
     lead = ar.broadcast_shapes(*leads)
     found = []
-    for rows, pairs in tiles(m, n, item_count(*leads)):
+    for rows, pairs in tiles(m, n, item_count(*leads), d_v + int(keys.shape[-1])):
         shape = (*lead, rows.stop - rows.start)
-        tile = _Tile(keys, values, queries[..., rows, :], visible, rows, pairs, shape)
+        tile = Tile(keys, values, queries[..., rows, :], visible, rows, pairs, shape)
         if beta is None:
-            found.append(_argmax(tile, dtype, xp))
+            found.append(argmax(tile, dtype, xp))
         else:
             found.append(_softmax(tile, beta if np.ndim(beta) == 0 else np.asarray(beta)[..., rows], dtype, xp))
     if not found:
@@ -187,15 +162,15 @@ def _in_blocks(
     return Recalled(xp.concat(outputs, axis=-2), xp.concat(masses, axis=-1), joined)
 
 
-def _softmax(tile: _Tile, beta: Beta, dtype: DType, xp: Namespace) -> Recalled:
+def _softmax(tile: Tile, beta: Beta, dtype: DType, xp: Namespace) -> Recalled:
     for used in (dtype,) if dtype == xp.float64 else (dtype, xp.float64):
         found = _running(tile, _scaled(tile.queries, beta, used, xp), used, xp)
         if found is not None:
             return found
-    raise _overflow()
+    raise logit_overflow()
 
 
-def _running(tile: _Tile, queries: Array, dtype: DType, xp: Namespace) -> Recalled | None:
+def _running(tile: Tile, queries: Array, dtype: DType, xp: Namespace) -> Recalled | None:
     """Return the tile's recall computed in `dtype`, None where its logits or sums are not safe there.
 
     The running maximum cancels in the result, so no gradient flows through it.
@@ -227,61 +202,6 @@ def _running(tile: _Tile, queries: Array, dtype: DType, xp: Namespace) -> Recall
     return Recalled(output, xp.where(some, mass, xp.full_like(mass, -float("inf"))))
 
 
-def _argmax(tile: _Tile, dtype: DType, xp: Namespace) -> Recalled:
-    """Return the tile's recall at beta = inf: the mean value of the pairs with exactly the largest similarity.
-
-    A matrix product finds the pairs within rounding of the maximum; only these are compared exactly, in float64.
-    """
-    device, wide = ar.device_of(tile.keys), xp.float64
-    queries = ar.constant(in_dtype(tile.queries, wide, xp))
-    lengths = xp.sqrt(xp.sum(queries * queries, axis=-1))
-    unit = 8 * (int(queries.shape[-1]) + 8) * float(xp.finfo(wide).eps)
-    peak = xp.full(tile.shape, -float("inf"), dtype=wide, device=device)
-    some = xp.zeros(tile.shape, dtype=xp.bool, device=device)
-    count = xp.zeros(tile.shape, dtype=wide, device=device)
-    sums = xp.zeros((*tile.shape, int(tile.values.shape[-1])), dtype=dtype, device=device)
-    for keys, values, seen in tile.blocks(wide, xp):
-        keys = ar.constant(keys)
-        near, top = queries @ ar.transpose(keys), None
-        if seen is not None:
-            near = xp.where(seen, near, xp.full_like(near, -float("inf")))
-        some = xp.ones_like(some) if seen is None else some | xp.any(seen, axis=-1)
-        top = xp.maximum(peak, xp.max(near, axis=-1))
-        if not bool(xp.all(top < float("inf"))):
-            raise _overflow()
-        slack = unit * lengths * xp.sqrt(xp.max(xp.sum(keys * keys, axis=-1), axis=-1))[..., None]
-        close = (near >= (top - slack)[..., None]) & (near > -float("inf"))
-        chosen = xp.nonzero(xp.any(xp.reshape(close, (-1, int(close.shape[-1]))), axis=0))[0]
-        if int(chosen.shape[0]) == 0:
-            continue
-        exact = exact_similarities(queries, xp.take(keys, chosen, axis=-2))
-        exact = xp.where(xp.take(close, chosen, axis=-1), exact, xp.full_like(exact, -float("inf")))
-        old, peak = peak, xp.maximum(peak, xp.max(exact, axis=-1))
-        ties = (exact == peak[..., None]) & (exact > -float("inf"))
-        keep = old == peak
-        count = xp.where(keep, count, xp.zeros_like(count)) + xp.sum(in_dtype(ties, wide, xp), axis=-1)
-        fresh = in_dtype(ties, dtype, xp) @ in_dtype(xp.take(values, chosen, axis=-2), dtype, xp)
-        sums = xp.where(keep[..., None], sums, xp.zeros_like(sums)) + fresh
-    if not bool(xp.all((peak > -float("inf")) | ~some)):
-        raise _overflow()
-    divisor = xp.where(some, count, xp.ones_like(count))
-    return Recalled(sums / in_dtype(divisor, dtype, xp)[..., None], peak, count)
-
-
-def _shares(queries: Array, keys: Array, seen: Array | None, dtype: DType, xp: Namespace) -> Array:
-    """Return the weights at beta = inf of float64 queries and keys."""
-    exact = exact_similarities(queries, keys)
-    if seen is not None:
-        exact = xp.where(seen, exact, xp.full_like(exact, -float("inf")))
-    peak = xp.max(exact, axis=-1)
-    some = xp.ones_like(peak, dtype=xp.bool) if seen is None else xp.any(seen, axis=-1)
-    if not bool(xp.all(xp.isfinite(peak) | ~some)):
-        raise _overflow()
-    ties = in_dtype((exact == peak[..., None]) & (exact > -float("inf")), dtype, xp)
-    total = xp.sum(ties, axis=-1)
-    return ties / xp.where(some, total, xp.ones_like(total))[..., None]
-
-
 def _scaled(queries: Array, beta: Beta, dtype: DType, xp: Namespace) -> Array:
     """Return beta x in `dtype`, multiplied in float64."""
     wide = in_dtype(queries, xp.float64, xp)
@@ -295,9 +215,3 @@ def _is_safe(peak: Array, xp: Namespace) -> Array:
     if peak.dtype == xp.float64:
         return xp.isfinite(peak)
     return xp.abs(peak) <= SAFE_LOGIT
-
-
-def _overflow() -> RecallOverflowError:
-    return RecallOverflowError(
-        "a logit of SoftmaxAttention left the range of float64; scale keys and queries to unit length or lower beta."
-    )

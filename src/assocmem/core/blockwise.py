@@ -17,6 +17,8 @@ TILE_NUMBERS = 2**20
 """Numbers in one block of weights: 4 MB in float32."""
 MAX_ROWS = 1024
 """Queries in one block."""
+BLOCK_NUMBERS = 2**21
+"""Numbers of keys and values in one block, which may have to be copied to another dtype."""
 MIN_COLUMNS = 64
 """Pairs in one block where there are as many, however many batch items share it."""
 
@@ -32,10 +34,14 @@ Visible: TypeAlias = "Array | Causal | None"
 """A boolean mask (..., m, n), True where a query may see a pair; or Causal; or None for everything."""
 
 
-def tiles(n_queries: int, n_pairs: int, items: int = 1) -> Iterator[tuple[slice, list[slice]]]:
-    """Yield blocks of queries, each with the blocks of pairs to go through; `items` batch items share a block."""
-    rows = max(1, min(n_queries, MAX_ROWS // max(1, items)))
-    columns = max(MIN_COLUMNS, TILE_NUMBERS // (rows * max(1, items)))
+def tiles(n_queries: int, n_pairs: int, items: int = 1, width: int = 1) -> Iterator[tuple[slice, list[slice]]]:
+    """Yield blocks of queries, each with the blocks of pairs to go through.
+
+    Parameters: items, batch items that share a block; width, numbers that are kept per pair.
+    """
+    items = max(1, items)
+    rows = max(1, min(n_queries, MAX_ROWS // items))
+    columns = max(MIN_COLUMNS, min(TILE_NUMBERS // (rows * items), BLOCK_NUMBERS // (items * max(1, width))))
     pairs = [slice(start, min(start + columns, n_pairs)) for start in range(0, n_pairs, columns)]
     for start in range(0, n_queries, rows):
         yield slice(start, min(start + rows, n_queries)), pairs
@@ -76,6 +82,32 @@ def item_count(*shapes: tuple[int, ...]) -> int:
     return total
 
 
+@dataclass(frozen=True)
+class Tile:
+    """A block of queries with the blocks of pairs that it goes through."""
+
+    keys: Array
+    values: Array
+    queries: Array
+    visible: Visible
+    rows: slice
+    pairs: list[slice]
+    shape: tuple[int, ...]
+
+    def blocks(self, dtype: DType, xp: Namespace) -> Iterator[tuple[Array, Array, Array | None]]:
+        """Yield keys and values of each block in `dtype`, with its mask (None where every query sees all)."""
+        device = ar.device_of(self.keys)
+        for columns in self.pairs:
+            if hides_all(self.visible, self.rows, columns):
+                return
+            seen = mask_of(self.visible, self.rows, columns, xp, device)
+            yield (
+                in_dtype(self.keys[..., columns, :], dtype, xp),
+                in_dtype(self.values[..., columns, :], dtype, xp),
+                seen,
+            )
+
+
 def weighted_sum(
     weigh: Callable[[Array, slice], Array], values: Array, queries: Array, visible: Visible = None
 ) -> Array:
@@ -95,7 +127,8 @@ def weighted_sum(
     dtype = working_dtype(xp.result_type(values.dtype, queries.dtype), xp)
     n, m, lead = int(values.shape[-2]), int(queries.shape[-2]), (tuple(values.shape[:-2]), tuple(queries.shape[:-2]))
     parts = []
-    for rows, pairs in tiles(m, n, item_count(*lead)):
+    width = int(values.shape[-1]) + int(queries.shape[-1])
+    for rows, pairs in tiles(m, n, item_count(*lead), width):
         x = in_dtype(queries[..., rows, :], dtype, xp)
         shape = (*ar.broadcast_shapes(*lead), int(x.shape[-2]), int(values.shape[-1]))
         total = xp.zeros(shape, dtype=dtype, device=ar.device_of(values))

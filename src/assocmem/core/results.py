@@ -181,6 +181,11 @@ def plain(value: Any) -> Any:
     >>> plain({"a": np.float32(0.5), "b": float("nan"), "c": (1, np.int64(2))})
     {'a': 0.5, 'b': None, 'c': [1, 2]}
     """
+    kind = type(value)
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if kind is dict:
+        return {str(name): plain(item) for name, item in value.items()}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float | np.floating):

@@ -13,24 +13,21 @@ from __future__ import annotations
 
 import functools
 import math
-import os
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from assocmem.core.errors import InputError
+from assocmem.core import threads as pool
+from assocmem.core.threads import run_shares as run_shares
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-MAX_THREADS = 4
 SMALL_PRODUCT = 10**6
 """Largest m n k that BLAS multiplies without packing."""
 SLAB_NUMBERS = 10240
 """Numbers of keys (or values) in one small product: they stay in the first cache."""
-TILE_ROWS = 128
+TILE_ROWS = 96
 """Queries in one tile."""
 CHUNK_NUMBERS = 2**18
 """Weights computed by one call."""
@@ -38,28 +35,6 @@ CHUNK_PAIRS = 2**15
 """Pairs in one call at most."""
 HEADROOM = 24.0
 """The running maximum may stand this many doublings above the shift before the shift follows it."""
-WORTH_A_THREAD = 2**21
-"""Multiply-adds below which a further thread does not pay."""
-
-
-def thread_count() -> int:
-    """Return how many threads a large recall may use: ASSOCMEM_THREADS, by default min(cores, 4).
-
-    The environment variable is read at every recall; results do not depend on it beyond rounding. Raises
-    InputError where it is not a whole number >= 1.
-    """
-    text = os.environ.get("ASSOCMEM_THREADS")
-    if text is None:
-        return min(_cores(), MAX_THREADS)
-    if not text.isdigit() or int(text) < 1:
-        raise InputError(f"the environment variable ASSOCMEM_THREADS must be a whole number >= 1; got {text!r}.")
-    return int(text)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @functools.cache
@@ -70,35 +45,6 @@ def _power() -> tuple[Any, float]:
     except (AttributeError, KeyError):
         found = "baseline"
     return (np.exp, 1.0) if "baseline" in found else (np.exp2, math.log(2.0))
-
-
-class _SingleThreadedBlas:
-    """Context in which BLAS uses one thread; nested and concurrent uses share it, the last one out restores."""
-
-    _lock: ClassVar[threading.Lock] = threading.Lock()
-    _inside: ClassVar[int] = 0
-    _limiter: ClassVar[Any] = None
-
-    def __enter__(self) -> None:
-        cls = type(self)
-        with cls._lock:
-            if cls._inside == 0:
-                cls._limiter = _blas().limit(limits=1, user_api="blas")
-            cls._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        cls = type(self)
-        with cls._lock:
-            cls._inside -= 1
-            if cls._inside == 0:
-                cls._limiter.restore_original_limits()
-
-
-@functools.cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 @dataclass
@@ -126,7 +72,7 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
     factor = np.broadcast_to(np.asarray(scale, np.float64) / base, (m,))
     rows = [slice(start, min(start + TILE_ROWS, m)) for start in range(0, m, TILE_ROWS)]
     work = n * m * (keys.shape[1] + values.shape[1])
-    threads = max(1, min(thread_count(), work // WORTH_A_THREAD, n * len(rows)))
+    threads = max(1, min(pool.thread_count(), work // pool.WORTH_A_THREAD, n * len(rows)))
     by_pairs = n >= threads * 4096 or len(rows) < threads
     cuts = [n * i // threads for i in range(threads + 1)]
     shares: list[list[_Tile]] = [[] for _ in rows]
@@ -144,48 +90,14 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
         for i, tile in zip(mine, here, strict=True):
             shares[i].append(tile)
 
-    with _SingleThreadedBlas():
-        _in_threads(run, threads)
+    with pool.SingleThreadedBlas():
+        pool.in_threads(run, threads)
     output = np.empty((m, values.shape[1]), keys.dtype)
     mass, peak = np.empty(m), np.empty(m)
     with np.errstate(all="ignore"):
         for at, tiles in zip(rows, shares, strict=True):
             output[at], mass[at], peak[at] = _merged(tiles)
     return Attended(output, mass * base, peak * base)
-
-
-def _in_threads(run: Any, threads: int) -> None:
-    """Call run(0), ..., run(threads - 1) at once, the first in this thread; raise the first error of any."""
-    errors: list[BaseException] = []
-
-    def guarded(worker: int) -> None:
-        try:
-            run(worker)
-        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            errors.append(error)
-
-    others = [threading.Thread(target=guarded, args=(i,), daemon=True) for i in range(1, threads)]
-    for thread in others:
-        thread.start()
-    guarded(0)
-    for thread in others:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
-def run_shares(run: Callable[[int, int], None], items: int, work: float) -> None:
-    """Call run(first, last) for shares that make up 0 .. items: in threads, with single-threaded BLAS, if that pays.
-
-    work: multiply-adds of all items together. One share runs in this thread and leaves BLAS as it is.
-    """
-    threads = max(1, min(thread_count(), items, int(work // WORTH_A_THREAD)))
-    if threads == 1:
-        return run(0, items)
-    cuts = [items * i // threads for i in range(threads + 1)]
-    with _SingleThreadedBlas():
-        _in_threads(lambda i: run(cuts[i], cuts[i + 1]), threads)
-    return None
 
 
 def _go_through(tiles: list[_Tile], keys: Floats, values: Floats) -> None:
@@ -214,7 +126,7 @@ def _block_shape(rows: int, width: int) -> tuple[int, int]:
     slab = min(SMALL_PRODUCT // (rows * width), SLAB_NUMBERS // width) // 16 * 16
     if slab < 48:
         slab = 256
-    return slab, max(1, min(CHUNK_NUMBERS // (slab * rows), CHUNK_PAIRS // slab))
+    return slab, max(1, min(CHUNK_NUMBERS // (slab * rows), CHUNK_PAIRS // slab, 4 * CHUNK_NUMBERS // (rows * width)))
 
 
 class _Scratch:
