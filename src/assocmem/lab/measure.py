@@ -80,8 +80,8 @@ def measure(
     stores: keys, Stores or (label, Store). beta: for those given by a key that takes one.
     preparation: "raw", "centre" or "whiten", or several. Centring and whitening are fitted on `fit_share` of the rows,
         and all preparations are then measured on the others. normalise: scale prepared keys to length one.
-    memories: the M to measure, by default steps of sqrt(2) up to all rows or to `largest`. trials: random subsets at each M. asked:
-        pairs asked for in each. statistic: of the ratio over trials. threshold: of the capacity.
+    memories: the M to measure, by default steps of sqrt(2) up to all rows or to `largest`. trials: random subsets at
+        each M. asked: pairs asked for in each. statistic: of the ratio over trials. threshold: of the capacity.
 
     Trials are random subsets of the rows; near all rows they overlap, so that intervals speak of these rows and not of
     others like them. A store that refuses the keys gets its sentence as the reason. Raises InputError for shapes that
