@@ -315,6 +315,13 @@ def test_subjects_know_their_sharpness():
     assert not subject("softmax").changes_with_n
 
 
+def test_subjects_find_their_key():
+    assert subject(("sharp", SoftmaxAttention(3.0))).key == "softmax"
+    assert subject(SoftmaxAttention(3.0)).label == "SoftmaxAttention"
+    assert subject(MLP(ReLU(2))).key == "squared-relu"
+    assert subject(MLP(ReLU(2.5))).key == "MLP"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("beta", [4.0, 25.0])
 def test_intervals_cover(beta):

@@ -105,13 +105,15 @@ def measure(
     ]
     jobs = [(lot, one, n) for lot in lots for one in chosen for n in memories_of(memories, len(lot.rows.keys), largest)]
     wanted: Reading = "auto" if values is None else "vectors"
-    readings = {one: reading_of(one.store, max(n for _, _, n in jobs), wanted) for one in chosen}
-    tasks = [SubsetTask(one.store, lot.rows, n, trials, asked, readings[one], seed, lot.head) for lot, one, n in jobs]
+    readings = {one.label: reading_of(one.store, max(n for _, _, n in jobs), wanted) for one in chosen}
+    tasks = [
+        SubsetTask(one.store, lot.rows, n, trials, asked, readings[one.label], seed, lot.head) for lot, one, n in jobs
+    ]
     done = run_tasks(run_subsets, tasks, workers=workers, progress=progress)
     curve, capacities = [], []
     for lot, one in product(lots, chosen):
         points = [(n, found) for (a, b, n), found in zip(jobs, done, strict=True) if a is lot and b is one]
-        rows, capacity = _summary(lot, one, points, readings[one], statistic, threshold, seed)
+        rows, capacity = _summary(lot, one, points, readings[one.label], statistic, threshold, seed)
         curve += rows
         capacities.append(capacity)
     shapes = [geometry(lot.rows.keys) for lot in lots]

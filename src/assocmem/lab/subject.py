@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from assocmem.core.activation import Activation
 from assocmem.core.errors import InputError
-from assocmem.core.register import key_of, make_store
+from assocmem.core.register import key_of, make_store, stores
 from assocmem.core.sharpness import Sharpness
 from assocmem.core.store import Store
 
@@ -51,11 +52,24 @@ def subject(what: Any) -> Subject:
     if isinstance(what, str):
         return Subject(make_store(what), what, what)
     if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], str) and isinstance(what[1], Store):
-        return Subject(what[1], key_of(what[1]), what[0])
+        return Subject(what[1], _key(what[1]), what[0])
     if isinstance(what, Store):
-        key = key_of(what)
-        return Subject(what, key, key)
+        return Subject(what, _key(what), key_of(what))
     raise InputError(f"a store must be given by its key, as a Store, or as (label, Store); got {what!r}.")
+
+
+def _key(store: Store) -> str:
+    """Return the store's register key; of a store with other settings the one key that makes its class, if it is one."""
+    key = key_of(store)
+    if key != store.name:
+        return key
+    alike = [name for name in stores() if _class_of(name) is type(store)]
+    return alike[0] if len(alike) == 1 else key
+
+
+@lru_cache(maxsize=256)
+def _class_of(key: str) -> type[Store]:
+    return type(make_store(key))
 
 
 def subjects(*given: Any) -> tuple[Subject, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -126,7 +125,6 @@ def required_extras(
     return found
 
 
-@lru_cache(maxsize=256)
 def takes_batches(store: Store) -> bool:
     """Say whether the store answers a batch of two as it answers each alone; a user's own may not."""
     rng = stream(0, "batches")
