@@ -157,9 +157,9 @@ def main() -> None:
     for name, default in (("tokens", 4096), ("heads", 8), ("width", 64), ("repeats", 7)):
         parser.add_argument(f"--{name}", type=int, default=default)
     for row in rows(**vars(parser.parse_args())):
-        scanned, loop, chunks = (1e3 * row[f"{name}seconds"] for name in ("", "token_loop_", "torch_chunks_"))
+        ours, loop, chunks = (1e3 * row[f"{name}seconds"] for name in ("", "token_loop_", "torch_chunks_"))
         print(
-            f"{row['store']:>16}  scan {scanned:6.1f} ms   token loop {loop:6.1f} ms ({row['times_token_loop']:.1f}x)   "
+            f"{row['store']:>16}  scan {ours:6.1f} ms   token loop {loop:6.1f} ms ({row['times_token_loop']:.1f}x)   "
             f"torch chunks {chunks:6.1f} ms ({row['times_torch_chunks']:.1f}x)   "
             f"largest difference {row['largest_difference']:.1e}"
         )

@@ -229,6 +229,22 @@ def test_a_rate_above_the_bound_is_announced_and_a_diverging_stream_stopped(kind
         written(kind(rate=20.0), same[: caught.value.step], ones[: caught.value.step])
 
 
+@pytest.mark.parametrize("form", ["dual", "primal"])
+def test_uniform_keys_of_any_length_are_announced_and_end_alike_in_every_library(form):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(14)
+    keys, values = rng.uniform(-1, 1, size=(2, 256, 64)).astype(np.float32)
+    steps = []
+    for k, v in ((keys, values), (torch.tensor(keys), torch.tensor(values))):
+        with pytest.warns(UnstableWarning, match="above the bound 2"), pytest.raises(DivergedError) as caught:
+            written(make_store("gradient-descent", form=form), k, v)
+        steps.append(caught.value.step)
+    assert abs(steps[0] - steps[1]) <= 1
+    halves = rng.normal(size=(2, 64, 64)).astype(np.float16)
+    tame = make_store("gradient-descent", form=form, rate=0.01)
+    assert np.isfinite(tame.recall(written(tame, *halves), halves[0])).all()
+
+
 def test_settings_out_of_range_are_refused():
     for settings in ({"rate": 0.0}, {"momentum": 1.0}, {"weight_decay": -0.1}, {"loss": "hinge"},
                      {"rate": 3.0, "weight_decay": 1.0}):  # fmt: skip

@@ -108,7 +108,11 @@ def dtype_name(dtype: DType) -> str:
 
 
 def all_finite(x: Array, xp: Namespace) -> bool:
-    """Say whether `x` holds neither NaN nor infinity; cheap for the few numbers of a single write."""
+    """Say whether `x` holds neither NaN nor infinity; a sum of squares shows it fastest where memory is contiguous."""
+    if type(x) is np.ndarray and x.size > 4096 and x.flags.c_contiguous and x.dtype.kind == "f" and x.itemsize > 2:
+        flat = x.reshape(-1)
+        if math.isfinite(np.vdot(flat, flat)):
+            return True
     return quickly_finite(x) or not xp.isdtype(x.dtype, "real floating") or bool(xp.all(xp.isfinite(x)))
 
 

@@ -172,6 +172,37 @@ def _masked(products: Array, read: str) -> Array:
     return products
 
 
+class Rows:
+    """Recalls (*batch, n, d_v) that come in blocks of pairs, each put in its place.
+
+    Arrays that carry gradients or cannot be written are joined at the end instead.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._blocks: list[Array] = []
+        self._whole: Array = None
+        self._used = 0
+
+    def add(self, block: Array) -> None:
+        """Take the recalls (*batch, m, d_v) of the next m pairs."""
+        if not ar.can_write_in_place(block):
+            self._blocks.append(block)
+            return
+        *batch, count, d_v = block.shape
+        if self._whole is None:
+            xp = ar.namespace(block)
+            self._whole = xp.empty((*batch, self._n, d_v), dtype=block.dtype, device=ar.device_of(block))
+        ar.write_rows(self._whole, self._used, self._used + count, block)
+        self._used += count
+
+    def joined(self) -> Array:
+        """Return the recalls of all pairs."""
+        if self._whole is not None:
+            return self._whole
+        return ar.namespace(self._blocks[0]).concat(self._blocks, axis=-2)
+
+
 def outer_chunks(
     state: Array,
     keys: Array,
@@ -195,7 +226,7 @@ def outer_chunks(
         later = later_decays(decay)
         whole = (later[..., :1] * decay[..., :1])[..., None]
         return state * whole + transpose(keys * later[..., None]) @ values, None
-    recalls = []
+    recalls = Rows(int(keys.shape[-2]))
     for start, count, size in _segments(keys, chunk):
         keys_in, values_in, asked = (_cut(x, start, count, size) for x in (keys, values, queries))
         slowed = None if decay is None else _cut_flat(decay, start, count, size)
@@ -204,8 +235,8 @@ def outer_chunks(
         for c in range(count):
             states.append(state)
             state = ready.advance(state, written[..., c, :, :], c)
-        recalls.append(_recalled(ready, xp.stack(states, axis=-3), values_in))
-    return state, xp.concat(recalls, axis=-2)
+        recalls.add(_recalled(ready, xp.stack(states, axis=-3), values_in))
+    return state, recalls.joined()
 
 
 def delta_chunks(
@@ -225,14 +256,16 @@ def delta_chunks(
     Cost per pair: 3 d_k d_v + C (2 d_k + 2 d_v + C / 3) multiply-adds, work memory independent of n.
     """
     xp = ar.namespace(keys)
-    recalls = []
+    recalls = Rows(int(keys.shape[-2]))
     for start, count, size in _segments(keys, chunk):
         keys_in, values_in = (_cut(x, start, count, size) for x in (keys, values))
         asked = None if queries is None else _cut(queries, start, count, size)
         slowed = None if decay is None else _cut_flat(decay, start, count, size)
         steps = _cut_flat(strength, start, count, size)[..., None]
         ready = _prepared(keys_in, asked, slowed, read, gram=True)
-        solve = inverse_unit_lower(ready.gram * steps)
+        system = ready.gram
+        system *= steps
+        solve = inverse_unit_lower(system)
         solve *= transpose(steps)
         states, changes = [], []
         for c in range(count):
@@ -241,8 +274,8 @@ def delta_chunks(
             changes.append(change)
             state = ready.advance(state, ready.writers[..., c, :, :] @ change, c)
         if asked is not None:
-            recalls.append(_recalled(ready, xp.stack(states, axis=-3), xp.stack(changes, axis=-3)))
-    return state, xp.concat(recalls, axis=-2) if recalls else None
+            recalls.add(_recalled(ready, xp.stack(states, axis=-3), xp.stack(changes, axis=-3)))
+    return state, None if queries is None else recalls.joined()
 
 
 def _recalled(ready: _Prepared, states: Array, changes: Array) -> Array:

@@ -15,7 +15,7 @@ from assocmem.core.arrays import Array
 from assocmem.core.chunk import CHUNK
 from assocmem.core.errors import DivergedError, InputError
 from assocmem.core.store import Store
-from assocmem.core.threaded import run_shares
+from assocmem.core.threads import run_shares
 from assocmem.core.types import State
 
 Arrays: TypeAlias = Mapping[str, Array]
@@ -80,7 +80,8 @@ class RecurrentStore(Store):
     ) -> tuple[Arrays, Array | None]:
         """`many`, in threads over the first batch axis where the arrays are NumPy's and large."""
         items = int(keys.shape[0]) if keys.ndim > 2 and type(keys) is np.ndarray else 1
-        found: dict[int, tuple[Arrays, Array | None]] = {}
+        found: dict[int, Arrays] = {}
+        recalls: list[Array] = []
 
         def run(first: int, last: int) -> None:
             def share(group: Arrays) -> dict[str, Array]:
@@ -88,16 +89,19 @@ class RecurrentStore(Store):
 
             rows = share({"keys": keys, "values": values} | ({} if queries is None else {"queries": queries}))
             with ar.overflow_unheard():
-                found[first] = self.many(
+                found[first], own = self.many(
                     share(arrays), rows["keys"], rows["values"], rows.get("queries"), read, **share(extras)
                 )
+            if last - first == items:
+                recalls.append(own)
+            elif own is not None:
+                whole[first:last] = own
 
+        whole: Array = None if queries is None or items == 1 else np.empty(values.shape, values.dtype)
         run_shares(run, items, math.prod(keys.shape) * int(values.shape[-1]))
         if len(found) == 1:
-            return found[0]
-        shares = [found[first] for first in sorted(found)]
-        joined = {name: np.concatenate([share[0][name] for share in shares]) for name in arrays}
-        return joined, None if queries is None else np.concatenate([share[1] for share in shares])
+            return found[0], recalls[0]
+        return {name: np.concatenate([found[first][name] for first in sorted(found)]) for name in arrays}, whole
 
     def _pair_by_pair(self, state: State, keys: Array, values: Array, extras: Arrays) -> Arrays:
         """Apply `one` to each pair in turn and name the first one that leaves the range of the dtype."""

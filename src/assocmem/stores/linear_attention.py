@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assocmem.core.arrays import Array, contiguous, device_of, namespace, transpose
-from assocmem.core.chunk import outer_chunks
+from assocmem.core.chunk import Rows, outer_chunks
 from assocmem.core.errors import InputError
 from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, SumNormalised, as_feature_map
 from assocmem.core.recurrent import Arrays, RecurrentStore
@@ -100,7 +100,7 @@ class LinearAttention(RecurrentStore):
             total = xp.concat([total, arrays["z"][..., None]], axis=-1)
             ones = xp.ones((*values.shape[:-1], 1), dtype=values.dtype, device=device_of(values))
             values = xp.concat([values, ones], axis=-1)
-        recalls = []
+        recalls = Rows(int(keys.shape[-2]))
         for at in self._blocks(keys):
             features = self.feature(keys[..., at, :])
             asked = None if queries is None else self._asked(queries[..., at, :])
@@ -108,9 +108,9 @@ class LinearAttention(RecurrentStore):
                 total, features, values[..., at, :], queries=asked, read=read, chunk=self.chunk
             )  # fmt: skip
             if asked is not None and found is not None:
-                recalls.append(self._from_columns(found, total, features, asked, read))
+                recalls.add(self._from_columns(found, total, features, asked, read))
             total = after
-        joined = xp.concat(recalls, axis=-2) if recalls else None
+        joined = None if queries is None else recalls.joined()
         if not self.normalise:
             return {"S": transpose(total)}, joined
         return {"S": transpose(total[..., :-1]), "z": total[..., -1]}, joined

@@ -12,7 +12,7 @@ import numpy as np
 from assocmem.core import arrays as ar
 from assocmem.core.activation import Linear
 from assocmem.core.arrays import Array, Namespace, contiguous, namespace, transpose
-from assocmem.core.chunk import outer_chunks
+from assocmem.core.chunk import Rows, outer_chunks
 from assocmem.core.errors import InputError
 from assocmem.core.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
 from assocmem.core.register import register
@@ -129,7 +129,7 @@ class Mamba(RecurrentStore):
         xp = namespace(keys)
         n, per_pair = int(keys.shape[-2]), math.prod(keys.shape[:-2]) * int(keys.shape[-1] * values.shape[-1])
         size = max(1, min(self.chunk, _BLOCK // max(1, per_pair)))
-        h, recalls = arrays["h"], []
+        h, recalls = arrays["h"], Rows(n)
         for start in range(0, n, size):
             at = slice(start, min(start + size, n))
             steps, rates = extras["step"][..., at, :], extras["rates"][..., None, :, :]
@@ -145,8 +145,8 @@ class Mamba(RecurrentStore):
                 before, h = h, decays[..., i, :, :] * h + written[..., i, :, :]
                 states.append(h if read == "after" else before)
             found = xp.stack(states, axis=-3) @ queries[..., at, :, None]
-            recalls.append(found[..., 0])
-        return {"h": h}, xp.concat(recalls, axis=-2) if recalls else None
+            recalls.add(found[..., 0])
+        return {"h": h}, None if queries is None else recalls.joined()
 
     def get(self, state: State, queries: Array) -> Array:
         """Return h x for each query."""
