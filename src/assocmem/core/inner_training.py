@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from assocmem.core.arrays import Array
 from assocmem.core.blockwise import in_dtype, working_dtype
 from assocmem.core.errors import InputError
 from assocmem.core.inner_model import Factors, InnerModel
+from assocmem.core.requirement import is_number, is_whole, require
 from assocmem.core.stability import require_finite_arrays, warn_unstable
 from assocmem.core.store import Store
 from assocmem.core.types import Extra, State
@@ -47,15 +47,11 @@ class InnerTraining(Store):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        name = type(self).__name__
-        if isinstance(self.mini_batch, bool) or not isinstance(self.mini_batch, int) or self.mini_batch < 1:
-            raise InputError(f"`mini_batch` of {name} must be a whole number >= 1; got {self.mini_batch!r}.")
-        if self.base_rate is not None and not (is_number(self.base_rate) and self.base_rate > 0):
-            raise InputError(
-                f"`base_rate` of {name} must be a finite number > 0, or None for the safe step; got {self.base_rate!r}."
-            )
-        if not (is_number(self.init) and self.init >= 0):
-            raise InputError(f"`init` of {name} must be a finite number >= 0; got {self.init!r}.")
+        require(is_whole(self.mini_batch), "mini_batch", self, "a whole number >= 1", self.mini_batch)
+        fits = self.base_rate is None or (is_number(self.base_rate) and self.base_rate > 0)
+        require(fits, "base_rate", self, "a finite number > 0, or None for the safe step", self.base_rate)
+        require(is_number(self.init) and self.init >= 0, "init", self, "a finite number >= 0", self.init)
+        require(is_whole(self.seed, 0), "seed", self, "a whole number >= 0", self.seed)
 
     @abstractmethod
     def model(self, d_k: int) -> InnerModel:
@@ -228,10 +224,6 @@ class InnerTraining(Store):
         )
         gains = held["open_gains"][..., :seen, :] if "open_gains" in held else None
         return weights, Factors(inputs, errors, held["open_rates"][..., :seen], gains)
-
-
-def is_number(x: object) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
 def _shares(steps: Array, seen: int, take: int, early: bool) -> Array:

@@ -14,6 +14,7 @@ from assocmem.core.errors import DivergedError, InputError
 from assocmem.core.growing import GrowingStore, Recalled
 from assocmem.core.recurrent import number_or_array
 from assocmem.core.register import register
+from assocmem.core.requirement import is_number, is_whole, require, require_gate
 from assocmem.core.types import Extra, Source, State, Traits
 
 
@@ -67,19 +68,10 @@ class DeltaFormer(GrowingStore):
     cost = "write n (d_k + d_v), recall n (d_k + d_v)"
 
     def __post_init__(self) -> None:
-        fits = isinstance(self.beta, int | float) and not isinstance(self.beta, bool) and math.isfinite(self.beta)
-        if self.beta is not None and not (fits and self.beta >= 0):
-            raise InputError(
-                f"`beta` of DeltaFormer must be a finite number >= 0, or None for sqrt(d_k); got {self.beta!r}."
-            )
-        fits = isinstance(self.strength, int | float) and not isinstance(self.strength, bool)
-        if not (fits and 0 <= self.strength <= 1):
-            raise InputError(
-                f"`strength` of DeltaFormer must be a number in [0, 1]; got {self.strength!r}. One for each pair is "
-                "given to write: write(state, keys, values, strength=...)."
-            )
-        if isinstance(self.block, bool) or not isinstance(self.block, int) or self.block < 1:
-            raise InputError(f"`block` of DeltaFormer must be a whole number >= 1; got {self.block!r}.")
+        fits = self.beta is None or (is_number(self.beta) and self.beta >= 0)
+        require(fits, "beta", self, "a finite number >= 0, or None for sqrt(d_k)", self.beta)
+        require_gate(self, "strength", self.strength)
+        require(is_whole(self.block), "block", self, "a whole number >= 1", self.block)
 
     @property
     def traits(self) -> Traits:

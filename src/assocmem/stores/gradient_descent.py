@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, Literal
-
-import numpy as np
 
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array, transpose
 from assocmem.core.blockwise import in_dtype, weighted_sum, working_dtype
 from assocmem.core.chunk import CHUNK, inverse_unit_lower
+from assocmem.core.descent import ADVICE, Descent
 from assocmem.core.errors import DivergedError, InputError
 from assocmem.core.growing import GrowingStore, Recalled
-from assocmem.core.heavy_ball import age_shares, constant_mixing, like, stable_rate, write_chunk
-from assocmem.core.inner_training import is_number
+from assocmem.core.heavy_ball import age_shares, constant_mixing, like, write_chunk
 from assocmem.core.recurrent import Arrays, RecurrentStore
 from assocmem.core.register import register
-from assocmem.core.stability import warn_unstable
-from assocmem.core.store import Store
-from assocmem.core.types import Rewrite, Source, State, Traits
+from assocmem.core.requirement import is_whole, require
+from assocmem.core.types import Source, State, Traits
 
-_TOLERANCE = 1e-5
-_ADVICE = "Lower `rate` or `momentum`, or scale the keys to unit length."
 _TILE = 2**20
 _SOURCE = Source(
     title="The Dual Form of Neural Networks Revisited: Connecting Test Time Predictions to Training Patterns via "
@@ -41,72 +35,7 @@ _SOURCE = Source(
 
 
 @dataclass(frozen=True)
-class _Descent(Store):
-    """Settings that both forms share: the optimiser of torch.optim.SGD on one pair a step, from W = 0."""
-
-    rate: float = 1.0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    loss: Literal["squared", "given"] = "squared"
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        if not (is_number(self.rate) and self.rate > 0):
-            raise InputError(f"`rate` of {name} must be a finite number > 0; got {self.rate!r}.")
-        if not (is_number(self.momentum) and 0 <= self.momentum < 1):
-            raise InputError(f"`momentum` of {name} must be a number in [0, 1); got {self.momentum!r}.")
-        if not (is_number(self.weight_decay) and self.weight_decay >= 0):
-            raise InputError(f"`weight_decay` of {name} must be a finite number >= 0; got {self.weight_decay!r}.")
-        if self.loss not in ("squared", "given"):
-            raise InputError(f"`loss` of {name} must be 'squared' or 'given'; got {self.loss!r}.")
-        if self.pull > 2 * (1 + self.momentum):
-            raise InputError(
-                f"`rate` times `weight_decay` of {name} must be at most 2 (1 + momentum), or the weights grow by "
-                f"themselves; got {self.pull:g} > {2 * (1 + self.momentum):g}."
-            )
-
-    @property
-    def pull(self) -> float:
-        """Rate times weight decay."""
-        return self.rate * self.weight_decay
-
-    @abstractmethod
-    def layer(self, state: State) -> Array:
-        """Return the layer's weights W (*batch, d_v, d_k)."""
-
-    def _traits(self, *, keeps_pairs: bool) -> Traits:
-        still = self.momentum == 0 and self.weight_decay == 0
-        rewrite: Rewrite = "mixes" if self.momentum else "decays"
-        if still and self.loss == "given":
-            rewrite = "adds"
-        elif still and self.rate == 1:
-            rewrite = "replaces"
-        return Traits(
-            linear_in_values="shared",
-            order_free=still and self.loss == "given",
-            rewrite=rewrite,
-            bounded=not keeps_pairs,
-            keeps_pairs=keeps_pairs,
-        )
-
-    def _warn_where_unstable(self, state: State, keys: Array, stacklevel: int) -> None:
-        """Hold rate (|x|^2 + weight decay) to the bound of a repeated input, and its mean to that of random ones."""
-        if self.loss == "given":
-            return
-        squares = self.rate * ar.to_numpy(state.xp.sum(keys * keys, axis=-1)) + self.pull
-        momentum, none = np.asarray(float(self.momentum)), np.asarray(0.0)
-        cases = (
-            (float(squares.max(initial=0.0)), float(stable_rate(1, momentum, none))),
-            (float(squares.mean(axis=-1).max(initial=0.0)), float(stable_rate(state.d_k, momentum, none))),
-        )
-        largest, bound = max(cases, key=lambda case: case[0] / case[1])
-        if largest > bound * (1 + _TOLERANCE):
-            what = "rate times (squared input length + weight decay)"
-            warn_unstable(self, what, largest, bound, _ADVICE, stacklevel=stacklevel)
-
-
-@dataclass(frozen=True)
-class GradientDescent(_Descent, GrowingStore):
+class GradientDescent(Descent, GrowingStore):
     """f(x) = sum_s c_s e_s (x_s.x): a layer y = W x trained by gradient descent, as attention over its inputs x_s.
 
     A pair is kept as (input, minus rate times the gradient of its loss at y): e_s = -rate dL/dy_s. With plain
@@ -142,13 +71,12 @@ class GradientDescent(_Descent, GrowingStore):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.block, bool) or not isinstance(self.block, int) or self.block < 1:
-            raise InputError(f"`block` of GradientDescent must be a whole number >= 1; got {self.block!r}.")
+        require(is_whole(self.block), "block", self, "a whole number >= 1", self.block)
 
     @property
     def traits(self) -> Traits:
         """Linear, growing."""
-        return self._traits(keeps_pairs=True)
+        return self.descent_traits(keeps_pairs=True)
 
     def columns(self, state: State) -> dict[str, int]:
         """Return the width of inputs and errors."""
@@ -160,7 +88,7 @@ class GradientDescent(_Descent, GrowingStore):
 
     def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
         """Return inputs and errors of new pairs, block by block."""
-        self._warn_where_unstable(state, keys, stacklevel=6)
+        self.warn_where_unstable(state, keys, stacklevel=6)
         if self.loss == "given":
             return {"keys": keys, "errors": self.rate * values}
         xp, count = state.xp, int(keys.shape[-2])
@@ -180,7 +108,7 @@ class GradientDescent(_Descent, GrowingStore):
             step = state.n + int(finite.argmin())
             raise DivergedError(
                 f"{self.name} diverged at pair {step}: its error left the range of {ar.dtype_name(state.dtype)}, and "
-                f"nothing was changed. {_ADVICE}",
+                f"nothing was changed. {ADVICE}",
                 step=step,
             )
         return {"keys": keys, "errors": rows}
@@ -296,7 +224,7 @@ class GradientDescent(_Descent, GrowingStore):
 
 
 @dataclass(frozen=True)
-class TrainedLayer(_Descent, RecurrentStore):
+class TrainedLayer(Descent, RecurrentStore):
     """f(x) = W x with W trained by gradient descent: the primal form of `GradientDescent`, with the same settings.
 
     State: W (d_v, d_k), and the last step of the same shape where there is momentum. Cost: write 3 d_k d_v, recall
@@ -310,20 +238,20 @@ class TrainedLayer(_Descent, RecurrentStore):
     [[1.5, 2.5]]
     """
 
-    remedy = _ADVICE
+    remedy = ADVICE
     equation = "f(x) = W x, u <- momentum u + dL/dy x^T + weight_decay W, W <- W - rate u"
     summary = "A linear layer trained by gradient descent on the pairs, kept as its matrix."
     source = _SOURCE
     cost = "write 3 d_k d_v, recall d_k d_v"
 
     def __post_init__(self) -> None:
-        _Descent.__post_init__(self)
+        Descent.__post_init__(self)
         RecurrentStore.__post_init__(self)
 
     @property
     def traits(self) -> Traits:
         """Linear, bounded."""
-        return self._traits(keeps_pairs=False)
+        return self.descent_traits(keeps_pairs=False)
 
     def layer(self, state: State) -> Array:
         """Return W (*batch, d_v, d_k)."""
@@ -336,7 +264,7 @@ class TrainedLayer(_Descent, RecurrentStore):
 
     def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Warn of a rate that lets the weights grow."""
-        self._warn_where_unstable(state, keys, stacklevel=7)
+        self.warn_where_unstable(state, keys, stacklevel=7)
         return {}
 
     def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
@@ -383,8 +311,7 @@ def gradient_descent(
     form: Literal["dual", "primal"] = "dual",
 ) -> GradientDescent | TrainedLayer:
     """Return a layer trained by gradient descent as attention over its inputs ("dual") or as a matrix ("primal")."""
-    if form not in ("dual", "primal"):
-        raise InputError(f"`form` of gradient-descent must be 'dual' or 'primal'; got {form!r}.")
+    require(form in ("dual", "primal"), "form", "gradient-descent", "'dual' or 'primal'", form)
     settings: Any = {"rate": rate, "momentum": momentum, "weight_decay": weight_decay, "loss": loss}
     return GradientDescent(**settings) if form == "dual" else TrainedLayer(**settings)
 

@@ -14,9 +14,9 @@ from assocmem.core.blockwise import in_dtype, working_dtype
 from assocmem.core.chunk import decay_products, later_decays
 from assocmem.core.conjugate import conjugate_gradient
 from assocmem.core.errors import ConvergenceWarning, InputError
-from assocmem.core.inner_training import is_number
 from assocmem.core.recurrent import Arrays, RecurrentStore, number_or_array
 from assocmem.core.register import register
+from assocmem.core.requirement import is_number, is_whole, require, require_gate
 from assocmem.core.types import Extra, Source, State, Traits
 
 _SOLVERS = ("cg", "direct", "rls")
@@ -74,7 +74,7 @@ class MesaNet(RecurrentStore):
         authors="von Oswald, Johannes and Scherrer, Nino and Kobayashi, Seijin and Versari, Luca and Yang, Songlin and "
         "Schlegel, Maximilian and Maile, Kaitlin and Schimpf, Yanick and Sieberling, Oliver and Meulemans, Alexander "
         "and Saurous, Rif A. and Lajoie, Guillaume and Frenkel, Charlotte and Pascanu, Razvan and "
-        "Aguera y Arcas, Blaise and Sacramento, Joao",
+        "Agüera y Arcas, Blaise and Sacramento, João",
         year=2025,
         arxiv="2506.05233",
         equation="H_t = gamma_t H_(t-1) + beta_t k_t k_t^T, G_t likewise with v_t k_t^T, "
@@ -89,21 +89,18 @@ class MesaNet(RecurrentStore):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (is_number(self.ridge) and self.ridge > 0):
-            raise InputError(
-                f"`ridge` of MesaNet must be a finite number > 0; got {self.ridge!r}. For ridge 0 take optimal-linear."
-            )
-        if self.solver not in _SOLVERS:
-            raise InputError(f"`solver` of MesaNet must be one of {', '.join(_SOLVERS)}; got {self.solver!r}.")
-        if not (is_number(self.decay) and 0 <= self.decay <= 1) or (self.solver == "rls" and self.decay == 0):
-            low = "(0" if self.solver == "rls" else "[0"
-            raise InputError(f"`decay` of MesaNet must be a number in {low}, 1]; got {self.decay!r}.")
-        if not (is_number(self.strength) and self.strength >= 0):
-            raise InputError(f"`strength` of MesaNet must be a finite number >= 0; got {self.strength!r}.")
-        if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
-            raise InputError(f"`max_steps` of MesaNet must be a whole number >= 1; got {self.max_steps!r}.")
-        if self.tolerance is not None and not (is_number(self.tolerance) and 0 < self.tolerance < 1):
-            raise InputError(f"`tolerance` of MesaNet must be a number in (0, 1), or None; got {self.tolerance!r}.")
+        words = "a finite number > 0 (for ridge 0 take optimal-linear)"
+        require(is_number(self.ridge) and self.ridge > 0, "ridge", self, words, self.ridge)
+        require(self.solver in _SOLVERS, "solver", self, f"one of {', '.join(_SOLVERS)}", self.solver)
+        if self.solver == "rls":
+            require_gate(self, "decay", self.decay, words="a number in (0, 1]", fits=self.decay != 0)
+        require_gate(self, "decay", self.decay)
+        require(
+            is_number(self.strength) and self.strength >= 0, "strength", self, "a finite number >= 0", self.strength
+        )
+        require(is_whole(self.max_steps), "max_steps", self, "a whole number >= 1", self.max_steps)
+        fits = self.tolerance is None or (is_number(self.tolerance) and 0 < self.tolerance < 1)
+        require(fits, "tolerance", self, "a number in (0, 1), or None", self.tolerance)
 
     @property
     def traits(self) -> Traits:

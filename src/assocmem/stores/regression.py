@@ -13,9 +13,9 @@ from assocmem.core.blockwise import in_dtype, item_count, working_dtype
 from assocmem.core.chunk import inverse_unit_lower
 from assocmem.core.errors import InputError, RecallOverflowError
 from assocmem.core.growing import GrowingStore, Recalled
-from assocmem.core.inner_training import is_number
 from assocmem.core.minimum_norm import solvable, tolerance
 from assocmem.core.register import register
+from assocmem.core.requirement import is_number, require
 from assocmem.core.types import Rewrite, Source, State, Traits
 
 _FUNCTIONS = ("linear", "constant", "local-linear")
@@ -87,27 +87,15 @@ class WeightedRegression(GrowingStore):
     cost = "write d_k + d_v (copied), recall n d_k^2 (fit) + n (d_k + d_v)"
 
     def __post_init__(self) -> None:
-        if self.function not in _FUNCTIONS:
-            raise InputError(
-                f"`function` of WeightedRegression must be one of {', '.join(_FUNCTIONS)}; got {self.function!r}."
-            )
-        if self.optimiser not in _OPTIMISERS:
-            raise InputError(
-                f"`optimiser` of WeightedRegression must be one of {', '.join(_OPTIMISERS)}; got {self.optimiser!r}."
-            )
-        if self.function != "linear" and self.optimiser != "exact":
-            raise InputError(
-                f"`optimiser` of WeightedRegression must be 'exact' for function={self.function!r}; "
-                f"got {self.optimiser!r}. Gradient steps are for function='linear'."
-            )
-        for name, fits, words in (
-            ("decay", is_number(self.decay) and 0 < self.decay <= 1, "a number in (0, 1]"),
-            ("step", is_number(self.step) and self.step > 0, "a finite number > 0"),
-            ("ridge", is_number(self.ridge) and self.ridge >= 0, "a finite number >= 0"),
-            ("beta", self.beta is None or (is_number(self.beta) and self.beta >= 0), "a finite number >= 0, or None"),
-        ):
-            if not fits:
-                raise InputError(f"`{name}` of WeightedRegression must be {words}; got {getattr(self, name)!r}.")
+        require(self.function in _FUNCTIONS, "function", self, f"one of {', '.join(_FUNCTIONS)}", self.function)
+        allowed = _OPTIMISERS if self.function == "linear" else ("exact",)
+        words = f"one of {', '.join(allowed)} for function={self.function!r}"
+        require(self.optimiser in allowed, "optimiser", self, words, self.optimiser)
+        require(is_number(self.decay) and 0 < self.decay <= 1, "decay", self, "a number in (0, 1]", self.decay)
+        require(is_number(self.step) and self.step > 0, "step", self, "a finite number > 0", self.step)
+        require(is_number(self.ridge) and self.ridge >= 0, "ridge", self, "a finite number >= 0", self.ridge)
+        fits = self.beta is None or (is_number(self.beta) and self.beta >= 0)
+        require(fits, "beta", self, "a finite number >= 0, or None for sqrt(d_k)", self.beta)
 
     @property
     def traits(self) -> Traits:

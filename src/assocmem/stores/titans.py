@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array, transpose
-from assocmem.core.errors import InputError
 from assocmem.core.heavy_ball import gated_mixing, stable_rate, write_chunk
 from assocmem.core.inner_model import InnerModel
-from assocmem.core.inner_training import is_number
 from assocmem.core.recurrent import Arrays, RecurrentStore, number_or_array
 from assocmem.core.register import register
+from assocmem.core.requirement import is_number, is_whole, require, require_gate
 from assocmem.core.stability import warn_unstable
 from assocmem.core.types import Extra, Rewrite, Source, State, Traits
 
@@ -80,24 +79,14 @@ class Titans(RecurrentStore):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.base_rate is not None and not (is_number(self.base_rate) and self.base_rate > 0):
-            raise InputError(
-                "`base_rate` of Titans must be a finite number > 0, or None for half the bound; "
-                f"got {self.base_rate!r}."
-            )
-        for name in ("momentum", "forgetting"):
-            value = getattr(self, name)
-            if not (is_number(value) and 0 <= value <= 1):
-                raise InputError(
-                    f"`{name}` of Titans must be a number in [0, 1]; got {value!r}. One for each pair is given to "
-                    f"write: write(state, keys, values, {name}=...)."
-                )
-        for name in ("depth", "expansion"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"`{name}` of Titans must be a whole number >= 1; got {value!r}.")
-        if not (is_number(self.init) and self.init >= 0):
-            raise InputError(f"`init` of Titans must be a finite number >= 0; got {self.init!r}.")
+        fits = self.base_rate is None or (is_number(self.base_rate) and self.base_rate > 0)
+        require(fits, "base_rate", self, "a finite number > 0, or None for half the bound", self.base_rate)
+        require_gate(self, "momentum", self.momentum)
+        require_gate(self, "forgetting", self.forgetting)
+        require(is_whole(self.depth), "depth", self, "a whole number >= 1", self.depth)
+        require(is_whole(self.expansion), "expansion", self, "a whole number >= 1", self.expansion)
+        require(is_number(self.init) and self.init >= 0, "init", self, "a finite number >= 0", self.init)
+        require(is_whole(self.seed, 0), "seed", self, "a whole number >= 0", self.seed)
 
     @property
     def traits(self) -> Traits:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from assocmem.core.arrays import Array
-from assocmem.core.errors import InputError
 from assocmem.core.inner_model import InnerModel
-from assocmem.core.inner_training import RATE, InnerTraining, is_number
+from assocmem.core.inner_training import RATE, InnerTraining
 from assocmem.core.register import register
+from assocmem.core.requirement import is_number, is_whole, require
 from assocmem.core.types import Source, State, Traits
 
 
@@ -130,13 +130,9 @@ class TTTMLP(InnerTraining):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.expansion, bool) or not isinstance(self.expansion, int) or self.expansion < 1:
-            raise InputError(f"`expansion` of TTTMLP must be a whole number >= 1; got {self.expansion!r}.")
-        if self.hidden_init is not None and not (is_number(self.hidden_init) and self.hidden_init >= 0):
-            raise InputError(
-                "`hidden_init` of TTTMLP must be a finite number >= 0, or None for 1/sqrt(d_k); "
-                f"got {self.hidden_init!r}."
-            )
+        require(is_whole(self.expansion), "expansion", self, "a whole number >= 1", self.expansion)
+        fits = self.hidden_init is None or (is_number(self.hidden_init) and self.hidden_init >= 0)
+        require(fits, "hidden_init", self, "a finite number >= 0, or None for 1/sqrt(d_k)", self.hidden_init)
 
     def model(self, d_k: int) -> InnerModel:
         """Return the model with one hidden layer of expansion d_k units."""
