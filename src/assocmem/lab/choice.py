@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,9 +35,10 @@ DEFINITIONS = {
     "store that keeps its pairs still chooses well enough",
     "low": "lower end of the 95 % interval over trials of the capacity, null where there is none",
     "high": "upper end of the 95 % interval over trials of the capacity, null where there is none",
-    "state_numbers": "numbers in the state after that many writes, counted from its arrays",
+    "state_numbers": "numbers in the state after `value` writes (rounded; the largest M measured where there is no "
+    "capacity), counted from its arrays",
     "right": "share of right choices at n_memories, with its interval right_low to right_high",
-    "n_memories": "M, pairs written: at `held` points those, at capacities the M nearest to it",
+    "n_memories": "M, the measured number of pairs nearest to `value`",
     "theory": "for stores that keep their pairs: state_numbers/(d_k + d_v)",
     "definition": "of the capacity; C = M, values of length one, keys uniform on the sphere (signs where a store wants "
     "them), every query a stored key",
@@ -45,9 +47,9 @@ DEFINITIONS = {
 
 @dataclass(frozen=True)
 class MeasuredChoice:
-    """A store's choice capacity at one width, the curve it was read from, and how many numbers the state has there.
+    """A store's choice capacity at one width, the curve it was read from, and how many numbers the state has.
 
-    numbers: (M, count) for every measured M, counted from the arrays.
+    numbers: (M, count) for every measured M and for the whole number nearest to the capacity, counted from the arrays.
     """
 
     one: Subject
@@ -59,10 +61,11 @@ class MeasuredChoice:
 
     def row(self) -> Row:
         """Return one tidy row (columns: see DEFINITIONS); M without a capacity is the largest measured."""
-        found, counts = self.capacity, dict(self.numbers)
-        near = min(counts, key=lambda n: abs(n - (found.value or found.largest_m)))
-        return self._common(near) | {
-            "quantity": "capacity", "value": found.value, "low": found.low, "high": found.high, "theory": None,
+        found = self.capacity
+        wanted = found.value or found.largest_m
+        near = min((n for n, _ in self.curve), key=lambda n: abs(n - wanted))
+        return self._common(near, round(wanted)) | {
+            "quantity": "capacity", "value": found.value, "low": found.low, "high": found.high,
             "n_trials": found.n_trials, "reason": found.reason, "note": found.note,
         }  # fmt: skip
 
@@ -70,20 +73,21 @@ class MeasuredChoice:
         """Return a row for every measured M at which the share of right choices is asked for or higher."""
         allowed = self.capacity.threshold
         return [
-            self._common(n) | {
-                "quantity": "held", "value": n, "low": None, "high": None,
-                "theory": dict(self.numbers)[n] / (self.d_k + self.d_v), "n_trials": wrong.n_trials, "reason": "",
+            self._common(n, n) | {
+                "quantity": "held", "value": n, "low": None, "high": None, "n_trials": wrong.n_trials, "reason": "",
                 "note": "",
             }
             for n, wrong in self.curve
             if wrong.value is not None and wrong.value <= allowed
         ]  # fmt: skip
 
-    def _common(self, n: int) -> Row:
-        wrong, found = dict(self.curve)[n], self.capacity
+    def _common(self, n: int, at: int) -> Row:
+        """Return the columns of both kinds of row: choices measured at n, the state's numbers counted at `at`."""
+        wrong, found, held = dict(self.curve)[n], self.capacity, dict(self.numbers)[at]
+        line = held / (self.d_k + self.d_v) if self.one.store.traits.keeps_pairs else None
         return {
             "store": self.one.key, "label": self.one.label, "d_k": self.d_k, "d_v": self.d_v, "n_memories": n,
-            "state_numbers": dict(self.numbers)[n], "right": _left(wrong.value), "right_low": _left(wrong.high),
+            "state_numbers": held, "theory": line, "right": _left(wrong.value), "right_low": _left(wrong.high),
             "right_high": _left(wrong.low), "statistic": "share", "sampler": found.sampler, "seed": found.seed,
             "definition": found.definition,
         }  # fmt: skip
@@ -218,7 +222,8 @@ def _search(task: _Task) -> MeasuredChoice:
         for step in STEPS:
             measure(max(2, min(task.largest, round(found.value * 2**step))), task.recalls)
         found = _crossing(curve, allowed)
-    numbers = tuple((n, _state_numbers(task, n)) for n in sorted(curve))
+    places = {*curve, round(found.value or found.largest_m)}
+    numbers = tuple((n, _state_numbers(task, n)) for n in sorted(places))
     return MeasuredChoice(task.one, task.d_k, task.d_v, found, tuple(sorted(curve.items())), numbers)
 
 
@@ -244,7 +249,8 @@ def _left(wrong: float | None) -> float | None:
 def state_exponent(found: Sequence[MeasuredChoice]) -> float | None:
     """Return the slope of log capacity against log state numbers over the widths, None for fewer than two points."""
     rows = [one.row() for one in found]
-    points = [(np.log(row["state_numbers"]), np.log(row["value"])) for row in rows if row["value"]]
-    if len({x for x, _ in points}) < 2:
+    known = [(math.log(row["state_numbers"]), math.log(row["value"])) for row in rows if row["value"]]
+    if len({x for x, _ in known}) < 2:
         return None
-    return float(np.polyfit(*np.array(points).T, 1)[0])
+    numbers, capacities = np.array(known).T
+    return float(np.polyfit(numbers, capacities, 1)[0])

@@ -1,0 +1,90 @@
+"""Precision: what it costs to keep a state in fewer bits, beside the interference that is there anyway."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from assocmem.core.register import make_store
+from assocmem.core.results import Row
+from assocmem.core.store import Store
+from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
+from assocmem.lab.precision import DEFINITIONS, INTERFERENCE, measurable_dtypes, rounding_curves
+
+D_K = 32
+
+
+def _stores() -> list[tuple[str, Store]]:
+    return [
+        ("outer product", make_store("outer-product")),
+        ("linear attention", make_store("linear-attention")),
+        ("DeltaNet", make_store("delta-net")),
+        ("least squares", make_store("optimal-linear")),
+    ]
+
+
+def _answer(settings: Settings, progress: Progress) -> Outcome:
+    stores, dtypes = _stores(), measurable_dtypes(fast=settings.quick)
+    counts = [2**k for k in range(2, settings.fewer(13, 7))]
+    rows = rounding_curves(
+        stores, D_K, counts, dtypes=dtypes, trials=settings.fewer(8, 4), progress=progress,
+        **settings.shared("precision"),
+    )  # fmt: skip
+    view = {
+        "kind": "panels",
+        "x": "n_memories",
+        "x_title": "pairs written one by one",
+        "y_domain": (1e-17, 1e3),
+        "order": [INTERFERENCE, *dtypes],
+        "colours": {INTERFERENCE: "#8A8A8A"},
+        "join": True,
+        "height": 180,
+        "panels": [{"where": {"of": label}, "y_title": f"{label}: error / signal"} for label, _ in stores],
+    }
+    caption = _caption(rows, dtypes, settings.quick)
+    return Outcome(rows, view, caption, {"d_k": D_K, "memories": counts, "dtypes": dtypes}, DEFINITIONS)
+
+
+def _caption(rows: Sequence[Row], dtypes: Sequence[str], quick: bool) -> str:
+    over, under = [], []
+    for of in dict.fromkeys(row["of"] for row in rows):
+        for dtype in dtypes:
+            counts, most = passed(rows, of, dtype)
+            if counts:
+                over.append(f"{of} in {dtype} (M = {counts[0]} to {counts[-1]})")
+            else:
+                under.append((most, f"{of} in {dtype}"))
+    words = [
+        f"The newest pairs are asked for, d_k = {D_K}. Rounding, the distance from the float64 store, is larger than "
+        f"interference here: {'; '.join(over) or 'nowhere'}."
+    ]
+    if under:
+        most, where = max(under)
+        words.append(f"Elsewhere it stays below, at most {most:.2g} of it ({where}).")
+    words.append(
+        "Where a sum only grows, small terms are lost against it in the end; the delta rule's matrix stops growing, "
+        "and so does its rounding. A store without interference is as good as its rounding."
+    )
+    if "bfloat16" not in dtypes:
+        why = "a quick run leaves it out" if quick else "it needs torch, which was not installed"
+        words.append(f"bfloat16 is missing: {why}.")
+    return " ".join(words)
+
+
+def passed(rows: Sequence[Row], of: str, dtype: str) -> tuple[list[int], float]:
+    """Return the measured M at which rounding is larger than interference, and its largest share of it."""
+    noise = {r["n_memories"]: r["value"] for r in rows if r["of"] == of and r["label"] == INTERFERENCE}
+    shares = {
+        r["n_memories"]: r["value"] / noise[r["n_memories"]] if noise[r["n_memories"]] else math.inf
+        for r in rows
+        if r["of"] == of and r["label"] == dtype and r["value"]
+    }
+    return sorted(n for n, share in shares.items() if share > 1), max(shares.values(), default=0.0)
+
+
+EXPERIMENT = Experiment(
+    "precision",
+    "A state in fewer bits",
+    "When does rounding cost more than interference?",
+    _answer,
+)
