@@ -26,7 +26,8 @@ export async function chart(holder, spec, { renderer = "canvas", room = null } =
     const options = { ast: true, actions: false, renderer, config: colours(), tooltip: { theme: dark.matches ? "dark" : "light" } };
     view = (await globalThis.vegaEmbed(holder, made(), options)).view;
     old?.finalize();
-    holder.querySelectorAll("[role='graphics-document']").forEach((part) => part.setAttribute("aria-hidden", "true"));
+    // The holder is the figure and has its text; what is drawn inside says nothing more.
+    for (const part of holder.children) part.setAttribute("aria-hidden", "true");
   };
   await draw();
   for (const query of [dark, narrow]) query.addEventListener("change", draw);

@@ -105,6 +105,7 @@ export async function hero(choices) {
       const ratio = data.ratio[at];
       paint(byId("hero-recalled"), bytesOf(data.frames[at]));
       paint(byId("hero-true"), inkOf(bits, glyphs.first[state.letter]));
+      byId("hero-recalled").dataset.letter = state.letter;
       drawSheet();
       byId("hero-count").textContent = whole(state.count);
       const words = ratio > 1 ? "The picture has drowned." : ratio > 0.5 ? "It is getting hard to read." : "The picture comes back.";

@@ -7,17 +7,19 @@ let parts = null;
 
 async function workerScript() {
   const source = new TextDecoder().decode(await asset("vendor/micropython.mjs"));
-  // A classic worker starts from file:// too, where a module worker does not.
+  // A classic worker starts from file:// too, where a module worker does not; a function holds the module's await.
   const classic = source
     .replaceAll("import.meta.url", "self.location.href")
     .replace("export default _createMicroPythonModule;", "")
     .replace("export async function loadMicroPython", "async function loadMicroPython");
-  return `${classic}
+  return `async function prepare() { "use strict"; ${classic}
+return loadMicroPython; }
 self.onmessage = async ({ data }) => {
   const lines = [];
   const add = (text) => { lines.push(text); if (lines.length > 2000) throw new Error("too much output"); };
   try {
-    const python = await loadMicroPython({ url: data.wasm, heapsize: 8 * 1024 * 1024, stdout: add, stderr: add });
+    const load = await prepare();
+    const python = await load({ url: data.wasm, heapsize: 8 * 1024 * 1024, stdout: add, stderr: add });
     self.postMessage({ ready: true });
     python.runPython(data.code);
   } catch (error) {

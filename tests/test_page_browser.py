@@ -1,0 +1,460 @@
+"""Every section of the live page, driven in headless Chromium by mouse and keyboard.
+
+The `tab` fixture fails a test on any console error or warning, page error, failed request or request elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+
+import numpy as np
+import pytest
+
+from assocmem import theory
+from assocmem.core.register import stores
+from assocmem.core.types import Pairs
+from assocmem.page import bars, curves, hand, head, offer, streams
+from assocmem.page.vendor import STATIC
+from assocmem.ruler import by_weights, recall_weights
+from browsing import Tab, browser, live_page
+
+api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+expect = api.expect
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address():
+    with live_page() as where:
+        yield where
+
+
+@pytest.fixture(scope="module")
+def shared(chrome, address):
+    tab = Tab(chrome).open(address)
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def tab(shared, address):
+    shared.page.goto(address + "#")
+    shared.settle()
+    yield shared
+    noted, shared.problems = shared.problems, []
+    assert noted == []
+
+
+def ratio_of(name, m, *, d_k=64, beta=8.0, cosine=1.0, draw=0):
+    """Measure one recall of the page's keys with the library alone."""
+    keys = bars.page_keys(d_k, draw)[:m]
+    query = bars._query(Pairs(bars.page_keys(d_k, draw), np.zeros((1024, 1))), cosine, draw)
+    weights = recall_weights(offer.choice(name).store(beta), Pairs(keys, np.zeros((m, 1))), query)
+    return by_weights(weights, np.array([0]))[0]
+
+
+def close(shown, value):
+    assert shown == pytest.approx(value, rel=6e-3)
+
+
+PIXELS = """(id) => {
+  const context = new OffscreenCanvas(16, 16).getContext('2d', { willReadFrequently: true });
+  context.drawImage(document.getElementById(id), 0, 0);
+  return [...context.getImageData(0, 0, 16, 16).data];
+}"""
+
+
+def ink(tab, canvas):
+    return np.array(tab.page.evaluate(PIXELS, canvas)).reshape(16, 16, 4)[..., 0]
+
+
+def test_the_opening_picture_drowns_and_clears(tab):
+    stored = ink(tab, "hero-true")
+    tab.press("#hero-m", "End")
+    assert tab.text("#hero-count") == "1,024"
+    expect(tab.page.locator("#hero-readout")).to_contain_text("drowned")
+    assert np.abs(ink(tab, "hero-recalled") - stored).mean() > 50
+    tab.page.click("#hero-stores button[data-value=softmax]")
+    expect(tab.page.locator("#hero-readout")).to_contain_text("comes back")
+    assert np.abs(ink(tab, "hero-recalled") - stored).mean() < 12
+    tab.slide("#hero-m", 0.0)
+    assert tab.text("#hero-count") == "1"
+    tab.page.click("#hero-letters button[data-value='&']")
+    expect(tab.page.locator("#hero-recalled")).to_have_attribute("data-letter", "&")
+    assert not np.array_equal(ink(tab, "hero-true"), stored)
+    assert np.abs(ink(tab, "hero-recalled") - ink(tab, "hero-true")).mean() < 1
+    tab.page.click("#hero-play")  # motion is reduced: it jumps
+    expect(tab.page.locator("#hero-count")).to_have_text("1,024")
+
+
+def test_it_fills_up_by_itself_until_touched(chrome, address):
+    tab = Tab(chrome, reduced_motion="no-preference").open(address)
+    expect(tab.page.locator("#hero-count")).to_have_text("64")
+    tab.page.click("#hero-play")
+    expect(tab.page.locator("#hero-play")).to_have_text("Stop")
+    expect(tab.page.locator("#hero-count")).not_to_have_text("64")
+    tab.press("#hero-m", "Home")
+    expect(tab.page.locator("#hero-play")).to_have_text("Fill it up")
+    assert tab.text("#hero-count") == "1"
+    tab.close()
+
+
+def test_the_memory_in_the_hand_goes_step_by_step(tab):
+    for kind in hand.STORES:
+        tab.page.click(f"#hand-stores button[data-value={kind}]")
+        tab.page.click("#hand-asked button[data-value='1']")
+        steps = hand.hand(kind, 1)["steps"]
+        for at, step in enumerate(steps):
+            expect(tab.page.locator("#hand-step h3")).to_have_text(step["title"])
+            assert tab.text("#hand-where") == f"step {at + 1} of {len(steps)}"
+            shown = [
+                float(x.replace("−", "-")) for x in tab.page.locator("#hand-step td:not(:empty)").all_text_contents()
+            ]
+            wanted = [x for table in step["tables"] for row in table["rows"] for x in row]
+            assert np.allclose(shown, wanted, rtol=6e-3, atol=1e-9)
+            if at < len(steps) - 1:
+                tab.page.click("#hand-next")
+        assert tab.page.is_disabled("#hand-next")
+        for _ in steps[1:]:
+            tab.press("#hand-back", "Enter")
+
+
+def printed(code):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "code", "exec"), {})
+    return out.getvalue().strip()
+
+
+@pytest.mark.parametrize(("kind", "file"), [("outer-product", "outer"), ("softmax", "softmax")])
+def test_the_code_runs_as_it_stands_and_edited(tab, kind, file):
+    tab.page.click(f"#hand-stores button[data-value={kind}]")
+    code = (STATIC / "teach" / f"{file}.py").read_text(encoding="utf-8")
+    expect(tab.page.locator("#code")).to_have_value(code)
+    tab.page.click("#code-run")
+    expect(tab.page.locator("#code-output")).to_have_text(printed(code))
+    edited = code.replace("[9, 0, 3]", "[7, 0, 3]")
+    tab.page.fill("#code", edited)
+    tab.press("#code", "Control+Enter")
+    expect(tab.page.locator("#code-output")).to_have_text(printed(edited))
+    tab.page.click("#code-reset")
+    expect(tab.page.locator("#code")).to_have_value(code)
+
+
+def test_broken_code_says_where(tab):
+    tab.page.fill("#code", "x = 1\nprint(undefined)")
+    tab.page.click("#code-run")
+    expect(tab.page.locator("#code-output")).to_contain_text("line 2")
+    expect(tab.page.locator("#code-output")).to_contain_text("NameError")
+
+
+def test_an_endless_loop_is_ended_and_the_page_goes_on(tab):
+    tab.page.fill("#code", "while True:\n    pass")
+    tab.page.click("#code-run")
+    tab.press("#m", "End")  # the page answers meanwhile
+    assert tab.text("#m-out") == "1,024"
+    expect(tab.page.locator("#code-output")).to_contain_text("Stopped after 5 seconds", timeout=12000)
+    tab.page.fill("#code", "print(6 * 7)")
+    tab.page.click("#code-run")
+    expect(tab.page.locator("#code-output")).to_have_text("42")
+
+
+def test_bars_follow_mouse_and_keyboard_and_agree_with_the_library(tab):
+    tab.shows("#ratio", ratio_of("outer", 32))
+    tab.slide("#m", 1.0)
+    assert tab.text("#m-out") == "1,024"
+    tab.shows("#ratio", ratio_of("outer", 1024))
+    tab.shows("#expected", theory.ratio(offer.choice("outer").store(8).similarity(64, 1), 64, 1024).value)
+    assert tab.text("#verdict") == "recall fails"
+    assert tab.page.get_attribute("#m", "aria-valuetext") == "1024 memories"
+    tab.press("#m", "ArrowLeft", "ArrowLeft", "PageDown")
+    m = int(tab.text("#m-out").replace(",", ""))
+    assert m < 640
+    tab.shows("#ratio", ratio_of("outer", m))
+    expect(tab.page.locator("#bars-chart")).to_have_attribute("data-rows", f"bars {m - 1}, target 1")
+    expect(tab.page.locator("#announcer")).to_contain_text(f"outer product, {m} memories")
+
+
+@pytest.mark.parametrize("name", [choice.id for choice in offer.CHOICES])
+def test_every_store_has_its_bars(tab, name):
+    tab.page.click(f"#bars-stores button[data-value={name}]")
+    tab.press("#m", "End", "ArrowLeft", "ArrowLeft", "ArrowLeft")
+    expect(tab.page.locator("#m-out")).to_have_text("512")
+    sharp = offer.choice(name).sharp
+    assert tab.page.is_disabled("#beta") != sharp
+    tab.shows("#ratio", ratio_of(name, 512))
+    signal, noise = tab.number("#signal"), tab.number("#interference")
+    assert noise / signal == pytest.approx(tab.number("#ratio"), rel=2e-2)
+    lengths = [tab.page.locator(s).bounding_box()["width"] for s in ("#interference-length", "#signal-length")]
+    assert lengths[0] / lengths[1] == pytest.approx(min(noise / signal, 500), rel=0.1, abs=0.02)
+
+
+def test_noise_width_and_draw_change_the_bars(tab):
+    tab.page.click("#bars-stores button[data-value=softmax]")
+    tab.press("#cosine", "End")
+    assert tab.text("#cosine-out") == "0.5"
+    tab.shows("#ratio", ratio_of("softmax", 32, cosine=0.5))
+    tab.press("#width", "Home")
+    tab.shows("#ratio", ratio_of("softmax", 32, cosine=0.5, d_k=16))
+    tab.page.click("#draw")
+    tab.settle()
+    tab.shows("#ratio", ratio_of("softmax", 32, cosine=0.5, d_k=16, draw=1))
+    tab.press("#beta", "Home")
+    tab.shows("#ratio", ratio_of("softmax", 32, cosine=0.5, d_k=16, draw=1, beta=0.5))
+
+
+def test_presets_show_what_they_say(tab):
+    fail, work = (
+        ("β 2 fails", "Past 64", "Two terms", "vague"),
+        ("β 8 doesn't", "nothing leaks", "Squaring", "32 memories"),
+    )
+    for words, verdict in [*((w, "fails") for w in fail), *((w, "works") for w in work)]:
+        tab.page.locator("#presets button", has_text=words).click()
+        expect(tab.page.locator("#verdict")).to_have_text(f"recall {verdict}")
+
+
+def test_ten_fast_drags_end_where_the_last_one_did(tab):
+    tab.page.click("#bars-stores button[data-value=optimal]")
+    for share in (1, 0, 0.9, 0.1, 0.8, 0.2, 0.7, 0.3):
+        tab.slide("#m", share, steps=3)
+    tab.slide("#cosine", 1.0, steps=2)
+    tab.slide("#cosine", 0.0, steps=2)
+    tab.press("#m", "Home", *["ArrowRight"] * 17)
+    expect(tab.page.locator("#m-out")).to_have_text("128")
+    expect(tab.page.locator("#bars-chart")).to_have_attribute("data-rows", "bars 127, target 1")
+    tab.shows("#ratio", ratio_of("optimal", 128))
+    assert "m=128" in tab.page.url
+    assert "cosine" not in tab.page.url
+
+
+def test_curves_are_hidden_shown_and_in_step_with_the_bars(tab):
+    lines = tab.page.locator("#curves-chart g.mark-line path")
+    expect(lines).to_have_count(10)
+    tab.page.click("#curves-shown button[data-value=outer]")
+    tab.press("#curves-shown button[data-value=exp2]", "Space")
+    expect(lines).to_have_count(8)
+    expect(tab.page.locator("#curves-text")).not_to_contain_text("outer product")
+    assert "hidden=outer.exp2" in tab.page.url
+    tab.page.click("#curves-shown button[data-value=outer]")
+    expect(lines).to_have_count(9)
+    tab.page.click("#bars-stores button[data-value=softmax]")
+    tab.press("#m", "End")
+    tab.page.click("#curves summary")
+    row = tab.page.locator("#curves-table tbody tr", has_text="softmax").locator("td").all_text_contents()
+    close(float(row[0]), theory.ratio(offer.choice("softmax").store(8).similarity(64, 1), 64, 1024).value)
+    assert row[1] == "1,272,264"
+    expect(tab.page.locator("#curves-chart")).to_have_attribute("data-rows", re.compile("marker 1, here 1"))
+    tab.page.click("#curves summary")
+
+
+def test_a_curve_tells_its_value_on_hover(tab):
+    tab.page.locator("#curves-chart").scroll_into_view_if_needed()
+    box = tab.page.locator("#curves-chart g.mark-symbol path[aria-label*='cubed ReLU']").nth(9).bounding_box()
+    tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    tip = tab.page.locator("#vg-tooltip-element.visible")
+    expect(tip).to_contain_text("expected")
+    expect(tip).to_contain_text("M")
+
+
+def test_derivations_unfold_by_keyboard_and_lead_to_the_bars(tab):
+    assert tab.page.locator("#why-list details").count() == 4
+    tab.press("#why-list details:nth-of-type(3) summary", "Enter")
+    assert tab.page.locator("#why-list details:nth-of-type(3) .katex").count() > 8
+    tab.page.locator("#why-list details:nth-of-type(3) .check button").last.click()
+    expect(tab.page.locator("#m-out")).to_have_text("1,024")
+    tab.shows("#ratio", ratio_of("squared", 1024))
+    tab.press("#why-list details:nth-of-type(3) summary", "Enter")
+
+
+def test_long_contexts_and_the_calculator(tab):
+    rows = tab.page.locator("#long-table tbody tr")
+    assert rows.nth(0).locator("td").nth(1).text_content() == "1.28"
+    tab.press("#long-beta", "Home")
+    expect(tab.page.locator("#long-text")).to_contain_text("β = 0.5")
+    close(float(rows.nth(0).locator("td").nth(1).text_content().replace(",", "")),
+          theory.ratio(offer.choice("softmax").store(0.5).similarity(64, 1), 64, 2**21).value)  # fmt: skip
+    tab.press("#reference", "End")
+    expect(tab.page.locator("#long-text")).to_contain_text("8,192")
+    tab.slide("#need-m", 0.0)
+    m = int(tab.text("#need-m-out"))
+    answer = theory.design(64, m, 1.0, 1.0)
+    close(float(re.search(r"β ≥ ([\d.]+)", tab.text("#need-answer"))[1]), answer.sharpness)
+    tab.press("#need-cosine", "End")
+    tab.press("#need-m", "End")
+    tab.press("#need-width", "Home")
+    expect(tab.page.locator("#need-answer")).to_have_text("No sharpness is enough.")
+    expect(tab.page.locator("#need-sentence")).to_contain_text("within reach")
+
+
+def test_the_head_and_the_layer_show_their_numbers(tab):
+    data = head.head()
+    for at, token in ((2, "hat"), (6, "is")):
+        tab.page.click(f"#head-tokens button[data-value='{at}']")
+        expect(tab.page.locator("#head-picture tbody tr.current th").first).to_have_text(token)
+        assert tab.page.locator("#head-picture > .scroll tbody tr").count() == at + 1
+        weights = tab.page.locator("#head-picture > .scroll tbody tr td:last-child").all_text_contents()
+        assert np.allclose([float(w) for w in weights], data["at"][at]["weights"], rtol=6e-3)
+    expect(tab.page.locator("#head-picture")).to_contain_text("mostly the value of “red”")
+    tab.press("#head-picture details summary", "Enter")
+    grids = tab.page.locator("#head-picture details[open] table.numbers")
+    assert grids.count() == 9
+    expect(tab.page.locator("#head-picture")).to_contain_text("131,072 numbers")
+    expect(tab.page.locator("#mlp-picture")).to_contain_text("4,718,592 numbers")
+
+
+def test_what_is_written_while_reading_fades(tab):
+    for rule, decay, strength in (("mamba-2", 0.8, 1.5), ("delta-net", 1.0, 0.1), ("outer-product", 1.0, 1.0)):
+        tab.page.click(f"#streams-rules button[data-value={rule}]")
+        info = next(r for r in streams.offered()["rules"] if r["id"] == rule)
+        expect(tab.page.locator("#streams-text")).to_contain_text(info["label"])
+        assert tab.page.is_disabled("#decay") != info["decays"]
+        assert tab.page.is_disabled("#strength") != info["strengths"]
+        if info["decays"]:
+            tab.press("#decay", "End")
+        if info["strengths"]:
+            tab.press("#strength", "End" if strength > 1 else "Home")
+        data = streams.streams(rule, decay if info["decays"] else 1.0, strength if info["strengths"] else 1.0)
+        share = f"{float(format(100 * data['newest'], '.3g')):g} % of the newest value"
+        expect(tab.page.locator("#streams-text")).to_contain_text(share)
+        expect(tab.page.locator("#streams-text")).to_contain_text(f"{data['state']:,} numbers")
+
+
+def test_the_table_leads_to_every_card(tab):
+    names = tab.page.locator("#stores-table tbody th[scope=row]").all_text_contents()
+    assert sorted(names) == sorted(stores())
+    tab.page.click("#stores-table a[href='#card-delta-net']")
+    expect(tab.page.locator("#card-delta-net")).to_have_attribute("open", "")
+    expect(tab.page.locator("#card-delta-net")).to_contain_text("Yang")
+
+
+def test_an_address_carries_a_case_and_back_goes_back(tab, address):
+    tab.page.goto(address + "#store=softmax&m=1024&beta=2&token=2&step=3&hidden=outer.relu")
+    expect(tab.page.locator("#verdict")).to_have_text("recall fails")
+    tab.shows("#ratio", ratio_of("softmax", 1024, beta=2.0))
+    assert tab.page.get_attribute("#curves-shown button[data-value=relu]", "aria-pressed") == "false"
+    expect(tab.page.locator("#hand-where")).to_contain_text("step 4")
+    tab.page.click("#bars-stores button[data-value=cubed]")
+    tab.press("#m", "Home")
+    assert "store=cubed" in tab.page.url
+    tab.page.go_back()
+    expect(tab.page.locator("#m-out")).to_have_text("1,024")
+    tab.page.go_back()
+    expect(tab.page.locator("#bars-stores button[data-value=softmax]")).to_have_attribute("aria-pressed", "true")
+    tab.shows("#ratio", ratio_of("softmax", 1024, beta=2.0))
+    tab.page.go_forward()
+    tab.page.go_forward()
+    expect(tab.page.locator("#m-out")).to_have_text("2")
+
+
+@pytest.mark.parametrize(
+    "bad", ["m=33", "m=1e3", "store=nope", "beta=abc", "%E0%A4%A=%", "m", "&&==", "hidden=x.y", "step=-1", "draw=1e9",
+            "width=65",
+            "letter=<script>", "token=99", "rule=constructor", "m=32&m=64&__proto__=1"],
+)  # fmt: skip
+def test_a_bad_address_falls_back(tab, address, bad):
+    tab.page.goto(address + "#" + bad)
+    tab.settle()
+    assert tab.text("#m-out") in ("32", "64")
+    assert tab.text("#verdict").startswith("recall")
+    tab.press("#m", "End")
+    assert tab.text("#m-out") == "1,024"
+
+
+STOPS = """() => {
+  const stops = [...document.querySelectorAll('a[href], button, input, textarea, summary, [tabindex="0"]')];
+  const reachable = stops.filter((e) => !e.disabled && e.checkVisibility());
+  document.met = {};
+  reachable.forEach((e, i) => e.addEventListener('focus', () => (document.met[i] = getComputedStyle(e).outlineStyle)));
+  return reachable.length;
+}"""
+
+
+def test_everything_is_reached_by_keyboard_with_a_visible_focus(tab):
+    count = tab.page.evaluate(STOPS)
+    tab.page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
+    for _ in range(count + 5):
+        tab.page.keyboard.press("Tab")
+    met = tab.page.evaluate("() => document.met")
+    assert set(range(count)) - {int(stop) for stop in met} == set()
+    assert set(met.values()) <= {"solid", "auto"}
+
+
+def test_every_control_has_a_name_and_every_figure_a_text(tab):
+    for slider in tab.page.locator("input[type=range]").all():
+        assert slider.get_attribute("aria-valuetext")
+        assert tab.page.locator(f"label[for={slider.get_attribute('id')}]").count() == 1
+    for picture in tab.page.locator("[role=img]").all():
+        name = picture.get_attribute("aria-labelledby")
+        assert tab.text(f"#{name}") if name else picture.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize(("scheme", "rules"), [("light", None), ("dark", ["color-contrast"])])
+def test_axe_finds_nothing_serious(tab, scheme, rules):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    tab.page.emulate_media(color_scheme=scheme)
+    tab.page.evaluate("() => document.querySelectorAll('details').forEach((d, i) => (d.open = i < 8))")
+    tab.settle()
+    options = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+    found = axe.Axe().run(tab.page, options=options).response["violations"]
+    tab.page.emulate_media(color_scheme="light")
+    tab.page.evaluate("() => document.querySelectorAll('details').forEach((d) => (d.open = false))")
+    bad = [
+        (v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found if v["impact"] in ("serious", "critical")
+    ]
+    assert bad == []
+
+
+@pytest.mark.parametrize("width", [390, 640, 900, 1024, 1280, 1920])
+def test_nothing_overflows(tab, width):
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    tab.page.evaluate(
+        "() => document.querySelectorAll('main section:not(#stores) details').forEach((d) => (d.open = true))"
+    )
+    tab.settle()
+    over = tab.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+    tab.page.evaluate("() => document.querySelectorAll('details').forEach((d) => (d.open = false))")
+    tab.page.set_viewport_size({"width": 1280, "height": 900})
+    tab.settle()
+    assert over <= 0
+
+
+def test_an_answer_that_does_not_come_is_a_sentence(chrome, address):
+    tab = Tab(chrome).open(address)
+    sentence = "the server is busy elsewhere."
+    tab.page.route("**/data/bars/cubed/**", lambda r: r.fulfill(status=404, json={"error": sentence}))
+    tab.page.click("#bars-stores button[data-value=cubed]")
+    expect(tab.page.locator("#bars-text")).to_have_text(sentence)
+    tab.page.unroute("**/data/bars/cubed/**")
+    tab.page.click("#bars-stores button[data-value=relu]")
+    tab.page.click("#bars-stores button[data-value=cubed]")
+    expect(tab.page.locator("#bars-text")).to_contain_text("cubed ReLU")
+    noted, tab.problems = tab.problems, []
+    assert noted
+    assert all("404" in problem for problem in noted)
+    tab.close()
+
+
+def test_the_first_load_is_light(chrome, address):
+    tab = Tab(chrome).open(address)
+    loaded = tab.page.evaluate(
+        "() => [...performance.getEntriesByType('resource'), ...performance.getEntriesByType('navigation')]"
+        ".reduce((sum, entry) => sum + entry.transferSize, 0)"
+    )
+    assert 100_000 < loaded < 1_500_000
+    assert not tab.page.evaluate(
+        "() => performance.getEntriesByType('resource').some((e) => e.name.includes('micropython'))"
+    )
+    tab.close()
+
+
+def test_curves_use_the_measured_points(tab):
+    data = curves.curves(64, 8.0)
+    points = sum(len(columns["m"]) for columns in data["measured"].values()) + len(curves.optimal(64)["m"])
+    expect(tab.page.locator("#curves-chart")).to_have_attribute("data-rows", re.compile(f"measured {points},"))
