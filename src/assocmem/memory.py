@@ -57,7 +57,7 @@ class Memory:
         self._store, self._key = _made(store, settings)
         self._normalise = bool(normalise)
         self._widths = d_k, d_v
-        self._options: dict[str, Any] = {"batch": batch, "like": like, "state_dtype": state_dtype}
+        self._options: dict[str, Any] = {"batch": batch, "like": _sample(like), "state_dtype": state_dtype}
         self._lock = threading.Lock()
         self._state: State | None = None
         if d_k is not None and d_v is not None:
@@ -265,7 +265,7 @@ class Memory:
 
     def _array(self, x: Any, name: str) -> Array:
         """Return `x` as an array; Python numbers take the library and dtype of what is stored."""
-        if type(x) is np.ndarray:
+        if type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative:
             return x
         state = self._state
         fixed = state is not None and bool(state.n or state.pinned)
@@ -274,6 +274,14 @@ class Memory:
         if state is not None and fixed and isinstance(x, list | tuple | float | int) and self.traits.keys != "ids":
             array = state.xp.astype(array, state.io_dtype)
         return array
+
+
+def _sample(like: Array | None) -> Array | None:
+    """Return an empty array of the library, dtype and device of `like`, so that no large one is held on to."""
+    if like is None:
+        return None
+    like = ar.as_array(like, "like")
+    return ar.namespace(like).empty(0, dtype=like.dtype, device=ar.device_of(like))
 
 
 def _made(store: str | Store, settings: dict[str, Any]) -> tuple[Store, str]:
