@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from assocmem.core.door import UNIT_TOLERANCE
 from assocmem.core.errors import DTypeError, InputError, NonFiniteError
-from assocmem.core.store import UNIT_TOLERANCE
 from assocmem.core.types import Extra, State
 from assocmem.ruler.bench import Bench, Findings, Lot, promise
 
