@@ -59,7 +59,7 @@ def subject(what: Any) -> Subject:
 
 
 def _key(store: Store) -> str:
-    """Return the store's register key; of a store with other settings the one key that makes its class, if it is one."""
+    """Return the store's register key; with other settings than any, the key of its class where only one makes it."""
     key = key_of(store)
     if key != store.name:
         return key
