@@ -5,6 +5,7 @@ Exit status: 0 all well, 1 a check failed, 2 bad input, 130 interrupted.
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -43,28 +44,37 @@ from assocmem.cli import describe, designing, exploring, measuring, reproducing 
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit status; errors of the caller become one sentence on stderr."""
+    """Run one command and return its exit status; whatever fails becomes one sentence on stderr.
+
+    With ASSOCMEM_TRACEBACK set in the environment an error that is none of assocmem's own shows where it arose.
+    """
     try:
         status = app(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
         return int(status) if isinstance(status, int) else 0
     except AssocmemError as error:
-        print(f"assocmem: {error}", file=sys.stderr)
-        return 2
-    except Abort:
-        print("assocmem: stopped.", file=sys.stderr)
-        return 130
+        return _failed(str(error))
     except TyperException as error:
-        words = getattr(error, "format_message", error.__str__)()
-        print(f"assocmem: {words} See assocmem --help.", file=sys.stderr)
-        return 2
+        return _failed(f"{getattr(error, 'format_message', error.__str__)()} See assocmem --help.")
     except Exit as stop:
         return int(stop.exit_code)
-    except KeyboardInterrupt:
-        print("assocmem: stopped.", file=sys.stderr)
-        return 130
+    except (Abort, KeyboardInterrupt):
+        return _failed("stopped.", 130)
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever reads our output has enough of it; what is left must not fail again when Python closes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except MemoryError as error:
+        return _failed(f"there is not enough memory for this: {error or 'an array did not fit'}; ask for less.")
+    except Exception as error:
+        if os.environ.get("ASSOCMEM_TRACEBACK"):
+            raise
+        return _failed(f"{type(error).__name__}: {error} (ASSOCMEM_TRACEBACK=1 shows where).")
+
+
+def _failed(sentence: str, status: int = 2) -> int:
+    print(f"assocmem: {' '.join(sentence.split())}", file=sys.stderr)
+    return status
 
 
 def main() -> None:

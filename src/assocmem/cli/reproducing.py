@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import multiprocessing
 import platform
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from assocmem.cli import app
 from assocmem.cli.output import clean, interval, number, print_table
-from assocmem.core.results import Results, write_whole
-from assocmem.experiments.experiment import Experiment, Settings
+
+if TYPE_CHECKING:
+    from assocmem.core.results import Results
+    from assocmem.experiments.experiment import Experiment, Settings
 
 OUT = Path("reproduced")
 TITLE = "assocmem: how many memories fit, and what makes recall fail"
@@ -38,6 +41,7 @@ def reproduce(
     and verdict.json: each printed number beside ours, with interval, exact value and a verdict in words.
     """
     from assocmem.experiments.catalogue import chosen
+    from assocmem.experiments.experiment import Settings
 
     wanted = chosen(only)
     _check_writable(out)
@@ -49,7 +53,7 @@ def reproduce(
     done = len(run.results)
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {out / 'index.html'}")
     if interrupted:
-        print("Stopped by Ctrl-C: what was finished is written, the rest is named in the report.")
+        print("Stopped by Ctrl-C: what was finished is written, the rest is named in the report.", file=sys.stderr)
         raise typer.Exit(130)
     if any(row["verdict"] == "differs" for row in rows):
         raise typer.Exit(1)
@@ -62,17 +66,19 @@ class Run:
     out: Path
     settings: Settings
     results: list[Results] = field(default_factory=list)
-    _drawing: list[Future[Any]] = field(default_factory=list)
+    _drawing: dict[str, Future[str]] = field(default_factory=dict)
     _pool: ProcessPoolExecutor | None = None
 
     def experiments(self, wanted: Sequence[Experiment]) -> bool:
         """Run and write the experiments one by one, drawing beside; return whether Ctrl-C stopped them."""
+        from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         # A fresh process: charts take memory of their own, which goes back when they are drawn.
-        self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet)
+        self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_ready)
+        self._pool.submit(_warm)
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
-        with Progress(*columns) as bars:
+        with Progress(*columns, console=Console(stderr=True)) as bars:
             for experiment in wanted:
                 task = bars.add_task(experiment.name, total=1000)
 
@@ -82,7 +88,7 @@ class Run:
                 try:
                     found = experiment.run(self.settings, report)
                     found.write(self.out)
-                    self._drawing.append(self._pool.submit(_draw, found, self.out, self.settings.quick))
+                    self._drawing[found.name] = self._pool.submit(_draw, found, self.out, self.settings.quick)
                 except KeyboardInterrupt:
                     return True
                 self.results.append(found)
@@ -92,6 +98,7 @@ class Run:
     def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
         """Wait for the charts, then write verdict.json and index.html; return the verdicts."""
         from assocmem._version import __version__
+        from assocmem.core.results import write_whole
         from assocmem.experiments.verdict import verdicts
         from assocmem.report.html import write_report
 
@@ -104,12 +111,11 @@ class Run:
         }  # fmt: skip
         document = {"definitions": VERDICT_WORDS, "run": facts, "unfinished": unfinished, "verdicts": rows}
         write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
-        for drawing in self._drawing:
-            drawing.result()
+        charts = {name: drawing.result() for name, drawing in self._drawing.items()}
         if self._pool:
             self._pool.shutdown()
         page = self.out / "index.html"
-        write_report(page, self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished)
+        write_report(page, self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished, charts=charts)
         return rows
 
 
@@ -125,21 +131,36 @@ VERDICT_WORDS = {
 }
 
 
-def _quiet() -> None:
+def _ready() -> None:
     """Leave Ctrl-C to the main process."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _draw(results: Results, folder: Path, quick: bool) -> None:
-    from assocmem.report.export import FORMATS, draw
+def _warm() -> None:
+    """Load what draws while the first experiment runs."""
+    import altair  # noqa: F401
+    import vl_convert
 
-    draw(results, folder, ("png",) if quick else FORMATS)
+    vl_convert.vega_to_svg({})
+
+
+def _draw(results: Results, folder: Path, quick: bool) -> str:
+    """Write a result's pictures; return its chart for the report page."""
+    from assocmem.report.export import FORMATS, draw
+    from assocmem.report.figures import specification
+    from assocmem.report.html import inline_chart
+
+    spec = specification(results)
+    draw(results, folder, ("png",) if quick else FORMATS, spec=spec)
+    return inline_chart(spec)
 
 
 def _check_writable(out: Path) -> None:
     """Refuse an output folder that cannot be written before anything is measured."""
+    from assocmem.core.results import write_whole
+
     probe = out / ".writable"
     write_whole(probe, b"")
     with suppress(OSError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from assocmem.core.register import make_store
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.keys import key_curves
@@ -21,7 +23,8 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         [*stores, softmax], D_K, counts, streams=settings.fewer(60, 12), progress=part(0), **shared
     )
     drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
-    rows += key_curves([*stores, softmax], D_K, drawn, trials=settings.fewer(8, 4), progress=part(1), **shared)
+    few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(512, 32)}
+    rows += key_curves([*stores, softmax], D_K, drawn, **few, progress=part(1), **shared)
     if not settings.quick:
         rows += key_curves([softmax], D_K, [2**20], trials=4, targets=8, dtype="float32", progress=part(2), **shared)
     return Outcome(

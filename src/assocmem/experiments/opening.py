@@ -29,10 +29,11 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
             state = store.write(store.empty(D_K, SIDE * SIDE), held.keys, held.values)
             weights = recall_weights(store, held, held.keys[:1])
             ratio = float(by_weights(weights, np.array([0]))[0])
-            ink = font.picture(store.recall(state, held.keys[:1])[0] / weights[0, 0])
+            picture = font.picture(store.recall(state, held.keys[:1])[0] / weights[0, 0])
+            ink = np.clip(picture, 0, 1).round(3).tolist()
             rows += [
                 {"experiment": "opening", "store": key, "label": key, "d_k": D_K, "n_memories": m, "ratio": ratio,
-                 "row": r, "column": c, "ink": round(float(np.clip(ink[r, c], 0, 1)), 3)}
+                 "row": r, "column": c, "ink": ink[r][c]}
                 for r in range(SIDE) for c in range(SIDE)
             ]  # fmt: skip
             progress(i * len(COUNTS) + j + 1, len(STORES) * len(COUNTS))

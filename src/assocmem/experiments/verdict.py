@@ -109,10 +109,9 @@ def _linear_verdict(key: str, m: int, printed: float, mine: Mapping[str, Any], e
 
 def single_recall_range(d: int, m: int) -> tuple[float, float]:
     """Return the central 95 % of one recall's ratio in the optimal store, M > d: P_jj ~ Beta(d/2, (M-d)/2)."""
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
-    law = beta(d / 2, (m - d) / 2)
-    high, low = law.ppf([0.025, 0.975])
+    high, low = (float(x) for x in betaincinv(d / 2, (m - d) / 2, [0.025, 0.975]))
     return math.sqrt((1 - low) / low), math.sqrt((1 - high) / high)
 
 

@@ -24,7 +24,7 @@ from assocmem.ruler.estimate import Statistic
 PRECISION = 0.01
 LARGEST_BY_POLICY = 1 << 21
 LARGEST_BY_KEYS = 1 << 14
-STREAMS = 32
+STREAMS, FEWEST_STREAMS = 32, 8
 MOST_PIECES = 1 << 14
 LONGEST_STREAM = 1 << 23
 PILOT_TRIALS = 20
@@ -123,9 +123,10 @@ class Search:
         """Measure the ratio at each M by similarities, with streams long enough for PRECISION."""
         middle = sigma_of(self.one, self.d_k, counts[len(counts) // 2])
         wanted = 8 * tilt_for(middle, self.d_k).tail / self.precision**2
-        length = int(min(LONGEST_STREAM, wanted / STREAMS))
+        streams = max(FEWEST_STREAMS, min(STREAMS, round(STREAMS * PRECISION / self.precision)))
+        length = int(min(LONGEST_STREAM, wanted / streams))
         plan = SimilarityPlan(
-            "capacity", (self.one,), self.d_k, tuple(counts), seed=self.seed, streams=STREAMS, pieces=MOST_PIECES,
+            "capacity", (self.one,), self.d_k, tuple(counts), seed=self.seed, streams=streams, pieces=MOST_PIECES,
             length=length, cosines=(self.cosine,), statistics=(self.statistic,),
         )  # fmt: skip
         drawn = draw_squares(plan, workers=self.workers, progress=self.progress)

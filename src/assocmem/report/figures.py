@@ -22,6 +22,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"
 WIDTH, HEIGHT, PANEL_HEIGHT = 620, 380, 260
+AXIS_STYLE = {"gridColor": "#ececec", "domainColor": "#999", "tickColor": "#999", "titleFontWeight": "normal"}
 SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
 
 Row = Mapping[str, Any]
@@ -56,6 +57,8 @@ def specification(results: Results, *, mode: Mode = "report") -> dict[str, Any]:
 
 def _drawn(results: Results, mode: Mode) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
     """Return a result's chart without rows, and the rows by the names that its layers use."""
+    import altair as alt
+
     view = results.header.get("view") or {}
     kind = view.get("kind")
     if kind not in _KINDS:
@@ -63,7 +66,9 @@ def _drawn(results: Results, mode: Mode) -> tuple[Any, dict[str, list[dict[str, 
         raise UnknownNameError(f"the result {results.name!r} asks for the chart {kind!r}; known are {known}.")
     canvas = Canvas(mode)
     drawn = _KINDS[kind](list(results.rows), view, canvas)
-    drawn = drawn.configure_axis(gridColor="#ececec", domainColor="#999", tickColor="#999", titleFontWeight="normal")
+    # Put in place: configure_axis() would copy the whole chart once more.
+    kept = {} if drawn.config is alt.Undefined else drawn.config.to_dict(validate=False)
+    drawn["config"] = {**kept, "axis": AXIS_STYLE}
     return drawn, canvas.datasets
 
 
@@ -363,7 +368,7 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     import altair as alt
 
     if canvas.mode == "live":
-        panel = _bar_panel(rows, canvas, view).properties(width="container", height=240)
+        panel = _bar_panel(rows, canvas, view, width="container", height=240)
         own = {"top": 1.05, "memory": MEMORY_COLOUR, "target": TARGET_COLOUR}
         return panel.add_params(*(alt.param(name=name, value=value) for name, value in own.items()))
     panels = []
@@ -372,13 +377,11 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
         ratio = next((r.get("ratio") for r in mine if r.get("ratio") is not None), None)
         title = panel if ratio is None else f"{panel}   ratio {ratio:.3g}: recall {'fails' if ratio > 1 else 'works'}"
         heading = alt.TitleParams(title, fontSize=12, anchor="start")
-        panels.append(_bar_panel(mine, canvas, {}).properties(width=290, height=110, title=heading))
-    columns = int(view.get("columns", 2))
-    lines = [alt.hconcat(*panels[i : i + columns]) for i in range(0, len(panels), columns)]
-    return alt.vconcat(*lines)
+        panels.append(_bar_panel(mine, canvas, {}, width=290, height=110, title=heading))
+    return alt.concat(*panels, columns=int(view.get("columns", 2)))
 
 
-def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any]) -> Any:
+def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any], **look: Any) -> Any:
     """Return bars and, as a layer of its own so that it never vanishes, a mark of fixed width for the target."""
     import altair as alt
 
@@ -388,13 +391,16 @@ def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any]) -> 
     limits = alt.Scale(domain=[view.get("y_from", -1), alt.ExprRef("top") if live else 1.05], clamp=True)
     y = alt.Y("weight:Q", title=view.get("y_title"), scale=limits, axis=alt.Axis(tickCount=5))
     tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
-    others = canvas.layer("bars", [r for r in rows if not r.get("target")])
-    target = canvas.layer("target", [r for r in rows if r.get("target")])
+    shown = [{name: r.get(name) for name in ("index", "end", "weight", "target")} for r in rows]
+    others = canvas.layer("bars", [r for r in shown if not r["target"]])
+    target = canvas.layer("target", [r for r in shown if r["target"]])
+    ground = alt.Y2Datum(0)
     memory, own = (alt.ExprRef("memory"), alt.ExprRef("target")) if live else (MEMORY_COLOUR, TARGET_COLOUR)
     return alt.layer(
-        others.mark_bar(color=memory).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
-        target.mark_bar(color=own).encode(x=x, x2="end:Q", y=y, y2=alt.datum(0), tooltip=tooltip),
-        target.mark_rule(color=own, strokeWidth=4).encode(x=x, y=y, y2=alt.datum(0), tooltip=tooltip),
+        others.mark_bar(color=memory).encode(x=x, x2="end:Q", y=y, y2=ground, tooltip=tooltip),
+        target.mark_bar(color=own).encode(x=x, x2="end:Q", y=y, y2=ground, tooltip=tooltip),
+        target.mark_rule(color=own, strokeWidth=4).encode(x=x, y=y, y2=ground, tooltip=tooltip),
+        **look,
     )
 
 
@@ -407,12 +413,15 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
 
     labels = view.get("order") or list(dict.fromkeys(str(r["label"]) for r in rows))
     counts = list(dict.fromkeys(r["n_memories"] for r in rows))
+    inked = [r for r in rows if r["ink"] > 0.02]  # fainter ink is not seen on white
+    shown = [{name: r[name] for name in ("label", "n_memories", "row", "column", "ink")} for r in inked]
+    across, down = (sorted({r[name] for r in rows}) for name in ("column", "row"))
     return (
-        canvas.layer("ink", rows)
+        canvas.layer("ink", shown)
         .mark_rect(stroke=None)
         .encode(
-            x=alt.X("column:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0)),
-            y=alt.Y("row:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0)),
+            x=alt.X("column:O", axis=None, scale=alt.Scale(domain=across, paddingInner=0, paddingOuter=0)),
+            y=alt.Y("row:O", axis=None, scale=alt.Scale(domain=down, paddingInner=0, paddingOuter=0)),
             color=alt.Color(
                 "ink:Q", scale=alt.Scale(domain=[0, 1], range=["#ffffff", "#111111"], clamp=True), legend=None
             ),

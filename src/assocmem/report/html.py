@@ -25,11 +25,13 @@ def write_report(
     verdicts: Sequence[Mapping[str, Any]] = (),
     facts: Mapping[str, Any] | None = None,
     unfinished: Sequence[str] = (),
+    charts: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the report of a run to `path` and return it.
 
     Parameters: results with "title", "question" and "caption" in their headers; verdicts, the rows of
-    verdict.json; facts shown in the foot (versions, seed, machine); unfinished, names that did not run.
+    verdict.json; facts shown in the foot (versions, seed, machine); unfinished, names that did not run; charts,
+    the results' charts by name (see `inline_chart`), where they are made already.
     The page loads nothing from anywhere: scripts, data and charts are inside.
     """
     import jinja2
@@ -39,6 +41,7 @@ def write_report(
     )
     environment.filters["figure"] = significant
     folder = path.parent
+    charts = charts or {r.name: inline_chart(specification(r)) for r in results}
     sections = [
         {
             "name": r.name,
@@ -56,15 +59,15 @@ def write_report(
         verdicts=verdicts,
         facts=dict(facts or {}),
         unfinished=list(unfinished),
-        specifications=inline_json({r.name: specification(r) for r in results}),
+        charts={r.name: charts[r.name] for r in results},
         bundle=script_bundle().replace("</script", "<\\/script"),
     )
     write_whole(path, page.encode())
     return path
 
 
-def inline_json(data: Any) -> str:
-    """Return JSON that is safe inside a script element."""
+def inline_chart(data: Any) -> str:
+    """Return a chart's specification as JSON that is safe inside a script element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
