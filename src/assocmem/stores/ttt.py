@@ -33,6 +33,7 @@ class TTTLinear(InnerTraining):
     State: W (d_v, d_k) [and b], and mini_batch - 1 rows of d_k + d_v + 1 numbers for the open batch. Cost: write
     2 d_k d_v + mini_batch d_k, recall d_k d_v (+ mini_batch (d_k + d_v) while a batch is open).
     Warns (UnstableWarning) where base_rate times the batch's largest curvature exceeds 2; raises DivergedError.
+    With norm nothing is announced: the output does not grow with W, and steps shrink as W grows.
     Source: Sun et al. 2024, their η_t grad -> step_t rate_s grad; W_0, LayerNorm and residual as in their layer.
 
     >>> import numpy as np
