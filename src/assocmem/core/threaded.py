@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assocmem.core import threads as pool
-from assocmem.core.threads import run_shares as run_shares
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
