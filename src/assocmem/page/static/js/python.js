@@ -35,13 +35,24 @@ async function prepared() {
   return parts;
 }
 
+// A worker started from file:// may not fetch a blob of the page's, but data that its address holds.
+function addressOf(blob) {
+  if (location.protocol !== "file:") return URL.createObjectURL(blob);
+  return new Promise((settle, fail) => {
+    const reader = new FileReader();
+    reader.onload = () => settle(reader.result);
+    reader.onerror = () => fail(reader.error);
+    reader.readAsDataURL(blob);
+  });
+}
+
 export async function run(code) {
   let worker = null;
   const addresses = [];
   try {
     const [script, wasm] = await prepared();
     addresses.push(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
-    addresses.push(URL.createObjectURL(new Blob([wasm], { type: "application/wasm" })));
+    addresses.push(await addressOf(new Blob([wasm], { type: "application/wasm" })));
     worker = new Worker(addresses[0]);
     return await answer(worker, { code, wasm: addresses[1] });
   } catch (error) {
