@@ -171,3 +171,10 @@ def test_an_exponent_leaves_out_what_was_not_reached():
 def test_declared_exponents():
     declared = [declared_exponent(s) for s in (Linear(), ReLU(3), SwiGLU(), ExpSeries(4, 8.0), Exp(8.0), ReLU(2, 0.1))]
     assert declared == [1.0, 3.0, 2.0, 3.0, None, None]
+
+
+def test_a_slow_store_is_not_followed_for_ever(monkeypatch):
+    monkeypatch.setattr("assocmem.lab.search.PATIENCE", -1.0)
+    found = capacity("optimal-linear", 32)
+    assert found.measured.value is None
+    assert "not reached below M = 2" in found.measured.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ LONGEST_STREAM = 1 << 23
 PILOT_TRIALS = 20
 KEYS_A_POINT = 1 << 14
 FEW = 16
+PATIENCE = 3.0  # seconds for one M of the first search
 STEPS = (-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75)
 
 
@@ -65,10 +67,17 @@ class Search:
         return self._homing(centre, limit, self._ratios)
 
     def by_keys(self) -> tuple[list[int], list[Estimate]]:
-        """Measure by drawn keys: M = 2, 4, 8, ... until the ratio is surely beyond the threshold, then around it."""
+        """Measure by drawn keys: M = 2, 4, 8, ... until the ratio is surely beyond the threshold, then around it.
+
+        Where no largest M was named, the doubling also ends at the first M that takes longer than PATIENCE.
+        """
         limit = self.largest or LARGEST_BY_KEYS
         counts, curve = [min(2, limit)], self._key_ratios([min(2, limit)], self._keys_a_point // 4, limit)
+        began = time.perf_counter()
         while counts[-1] < limit and not _beyond(curve[-1], self.threshold):
+            if self.largest is None and time.perf_counter() - began > PATIENCE:
+                break
+            began = time.perf_counter()
             counts.append(min(2 * counts[-1], limit))
             curve += self._key_ratios(counts[-1:], self._keys_a_point // 4, limit)
         found = crossing_of_curve(counts, curve, self.threshold)
