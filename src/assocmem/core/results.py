@@ -257,7 +257,8 @@ def _read_csv(path: Path) -> tuple[dict[str, Any], list[Row]]:
     lines = text.splitlines()
     count = next((i for i, line in enumerate(lines) if not line.startswith("# ")), len(lines))
     header = json.loads("\n".join(line[2:] for line in lines[:count]))
-    types = {name: getattr(pl, kind) for name, kind in header.pop("columns").items()}
+    # A column of nulls alone has the type Null, which a CSV reader does not know.
+    types = {name: pl.String if kind == "Null" else getattr(pl, kind) for name, kind in header.pop("columns").items()}
     if not types:
         return header, []
     body = "\n".join(lines[count:]) + "\n"

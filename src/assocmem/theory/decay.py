@@ -67,7 +67,7 @@ def delta_signal(
     number n >= 0; `strength` b in [0, 2]; `decay` in [0, 1] (gated delta rule).
 
     >>> round(delta_signal(64, 64, statistic="mean").value, 4), round(delta_signal(64, 64).value, 4)
-    (0.365, 0.3788)
+    (0.365, 0.3726)
     """
     width, n = checked_width(d), checked_age(age)
     b, fading = _checked_strength(strength), _times(n, _log(checked_share("decay", decay)))
@@ -93,7 +93,7 @@ def delta_ratio(d: float, n_memories: float, age: int, *, strength: float = 1.0,
     Parameters: `age`, a whole number n in [0, M); `strength` b in (0, 2]; `decay` in [0, 1].
 
     >>> delta_ratio(64, 1000, 0).value, round(delta_ratio(64, 1000, 30).value, 3)
-    (0.0, 1.01)
+    (0.0, 1.237)
     """
     width, count, n = checked_width(d), checked_memories(n_memories), checked_age(age, n_memories)
     b, log_a = _checked_strength(strength), 2 * _log(checked_share("decay", decay))
