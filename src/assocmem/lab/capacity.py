@@ -78,7 +78,8 @@ def capacity(
     threshold: the ratio that is to be reached, > 0. cosine: of the queries with their keys.
     statistic: "rms" (the default), "mean" or "median"; stores that are not linear in their values have the median.
     sampler: "similarities" for stores of the form V^T σ(K x), "keys" for any; "auto" takes the first where it can.
-    largest: M up to which to look; by default 2^14 by keys (less for a store that takes seconds for one M), 2^21 for a sharpness that follows M, else no limit.
+    largest: M up to which to look; by default 2^14 by keys (less for a store that takes seconds for one M), 2^21 for a
+        sharpness that follows M, else no limit.
     d_v, keys: width of the values and law of the keys, for the keys sampler.
     precision: wanted half-width of the interval as a share of M, in (0, 1); met by similarities, about five times
         that by keys.
