@@ -16,7 +16,7 @@ SHORT_TERM = ("ages", "overwrite", "correlated", "recall_vs_state", "precision")
 
 def experiments() -> tuple[Experiment, ...]:
     """Return every experiment: the article's figures and table first, then ours."""
-    modules = (*ARTICLE, *BEYOND)
+    modules = (*ARTICLE, *BEYOND, *SHORT_TERM)
     return tuple(importlib.import_module(f"assocmem.experiments.{name}").EXPERIMENT for name in modules)
 
 

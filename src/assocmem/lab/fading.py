@@ -22,15 +22,7 @@ from assocmem.stores.optimal import OptimalLinear
 from assocmem.stores.softmax import SoftmaxAttention
 from assocmem.stores.titans import Titans
 from assocmem.stores.ttt import TTTLinear
-from assocmem.theory.decay import (
-    SIGNAL,
-    channel_signal,
-    delta_ratio,
-    delta_signal,
-    fading_ratio,
-    fading_signal,
-)
-from assocmem.theory.momentum import momentum_ratio, momentum_signal
+from assocmem.theory.decay import SIGNAL
 
 LEFT = "old value left"
 
@@ -47,15 +39,15 @@ def predicted_signal(store: Subjectlike, d_k: int, age: int, *, d_v: int = 64) -
     one = subject(store)
     decay, delta, pushed = _decay(one, d_k), _delta(one.store), _pushed(one.store, d_k)
     if decay is not None:
-        return fading_signal(age, decay)
+        return theory.fading_signal(age, decay)
     if delta is not None:
-        return delta_signal(d_k, age, strength=delta[0], decay=delta[1])
+        return theory.delta_signal(d_k, age, strength=delta[0], decay=delta[1])
     if pushed is not None:
-        return momentum_signal(d_k, age, step=pushed[0], momentum=pushed[1], forgetting=pushed[2])
+        return theory.momentum_signal(d_k, age, step=pushed[0], momentum=pushed[1], forgetting=pushed[2])
     if isinstance(one.store, Mamba):
         rates = np.broadcast_to(-np.arange(1.0, d_k + 1) if one.store.rates is None else one.store.rates, (d_k,))
         steps = one.store.settled(one.store.empty(d_k, d_v), np.zeros((1, d_k)), {})["step"][0]
-        return channel_signal(list(rates), list(steps), age)
+        return theory.channel_signal(list(rates), list(steps), age)
     return theory.none(SIGNAL, f"there is no formula for what {one.label} keeps of older pairs")
 
 
@@ -71,11 +63,11 @@ def predicted_age_ratio(store: Subjectlike, d_k: int, n_memories: int, age: int)
     one = subject(store)
     decay, delta, pushed = _decay(one, d_k), _delta(one.store), _pushed(one.store, d_k)
     if decay is not None:
-        return fading_ratio(d_k, n_memories, age, decay)
+        return theory.fading_ratio(d_k, n_memories, age, decay)
     if delta is not None:
-        return delta_ratio(d_k, n_memories, age, strength=delta[0], decay=delta[1])
+        return theory.delta_ratio(d_k, n_memories, age, strength=delta[0], decay=delta[1])
     if pushed is not None:
-        return momentum_ratio(d_k, n_memories, age, step=pushed[0], momentum=pushed[1], forgetting=pushed[2])
+        return theory.momentum_ratio(d_k, n_memories, age, step=pushed[0], momentum=pushed[1], forgetting=pushed[2])
     return theory.none("ratio", f"there is no formula for the ratio of {one.label} by age")
 
 
@@ -91,7 +83,7 @@ def predicted_left(store: Subjectlike, d_k: int, n_memories: int, rewritten: int
     one = subject(store)
     decay, delta = _decay(one, d_k), _delta(one.store)
     if decay is not None:
-        return replace(fading_signal(rewritten, decay), quantity=LEFT, statistic="median")
+        return replace(theory.fading_signal(rewritten, decay), quantity=LEFT, statistic="median")
     lone = "the key itself is the only one"
     if isinstance(one.store, OptimalLinear) and one.store.ridge == 0 and n_memories <= d_k:
         return _exact(0.5, "least squares of independent keys takes the mean of equal keys' values")

@@ -7,6 +7,13 @@ reason. docs/theory.md derives every formula.
 
 from assocmem.theory.answer import none
 from assocmem.theory.choice import choice_capacity, listwise_capacity
+from assocmem.theory.decay import (
+    channel_signal,
+    delta_ratio,
+    delta_signal,
+    fading_ratio,
+    fading_signal,
+)
 from assocmem.theory.design import (
     Design,
     Requirement,
@@ -17,6 +24,7 @@ from assocmem.theory.design import (
 )
 from assocmem.theory.gaussian import gaussian_capacity, gaussian_ratio
 from assocmem.theory.keylaws import effective_ratio, law_ratio
+from assocmem.theory.momentum import momentum_ratio, momentum_signal
 from assocmem.theory.optimal import optimal_capacity, optimal_ratio, optimal_rule
 from assocmem.theory.ridge import ridge_ratio
 from assocmem.theory.similarity import capacity, ratio
@@ -27,13 +35,20 @@ __all__ = [
     "Requirement",
     "best_sharpness",
     "capacity",
+    "channel_signal",
     "choice_capacity",
+    "delta_ratio",
+    "delta_signal",
     "design",
     "effective_ratio",
+    "fading_ratio",
+    "fading_signal",
     "gaussian_capacity",
     "gaussian_ratio",
     "law_ratio",
     "listwise_capacity",
+    "momentum_ratio",
+    "momentum_signal",
     "none",
     "optimal_capacity",
     "optimal_ratio",
