@@ -73,14 +73,14 @@ def inline_chart(data: Any) -> str:
 
 
 def significant(value: Any) -> str:
-    """Return a number as people write it: four significant digits, thousands separated; text unchanged."""
+    """Return a number as people write it: four significant digits, thousands separated, 0 for rounding errors; text as is."""
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if value == 0:
-        return "0"
     size = abs(value)
+    if size < 1e-9:
+        return "0"
     if size >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}" if size >= 1e-3 else f"{value:.3e}"
