@@ -5,7 +5,7 @@
 Six stores (linear, ReLU, squared ReLU, shared-gate SwiGLU, cubed ReLU, exponential with beta = 8), M = 16, 32, ...,
 2^21, 100 streams a store. The similarities sampler, the plain script (`baseline_plain.py`) and the keys sampler run in
 turns (A B C A B C) and medians are compared. The plain script and the keys sampler run at small M and are scaled by
-their linear cost in stores x memories x trials; two sizes of the plain script show that it is linear. The keys sampler
+their linear cost in stores x memories x trials; a second size of the plain script shows how linear that is. The keys sampler
 asks for 16 targets in every trial, the others for one; it is scaled by trials, not by targets.
 """
 
@@ -89,8 +89,8 @@ def main() -> None:
         print(f"{row['what']} on {row['cores']} cores: {row['seconds']:.2f} s (median of {row['repeats']})")
         print(
             f"the plain script: {row['plain_microseconds_a_memory']:.2f} microseconds a memory, store and trial, so "
-            f"{row['plain_seconds_scaled']:.0f} s for the same curves (at twice M {row['plain_linearity']:.2f} times "
-            "that a memory)"
+            f"{row['plain_seconds_scaled']:.0f} s for the same curves (at twice this M "
+            f"a memory costs {row['plain_linearity']:.2f} times as much)"
         )
         print(f"similarities sampler: {row['ratio']:.0f} times faster; keys sampler: {row['keys_ratio']:.2f} times")
 
