@@ -5,8 +5,8 @@
 Six stores (linear, ReLU, squared ReLU, shared-gate SwiGLU, cubed ReLU, exponential with beta = 8), M = 16, 32, ...,
 2^21, 100 streams a store. The similarities sampler, the plain script (`baseline_plain.py`) and the keys sampler run in
 turns (A B C A B C) and medians are compared. The plain script and the keys sampler run at small M and are scaled by
-their linear cost in stores x memories x trials; a second size of the plain script shows how linear that is. The keys sampler
-asks for 16 targets in every trial, the others for one; it is scaled by trials, not by targets.
+their linear cost in stores x memories x trials; a second size of the plain script shows how linear that is. The keys
+sampler asks for 16 targets in every trial, the others for one; it is scaled by trials, not by targets.
 """
 
 from __future__ import annotations
