@@ -28,7 +28,7 @@ def capacity(
     sampler: str = typer.Option("auto", "--sampler", help="auto, similarities or keys."),
     max_memories: int | None = typer.Option(None, "--max-memories", min=2, help="Largest M to look at."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
-    workers: int | None = typer.Option(None, "--workers", min=1, help="Processes; by default all cores."),
+    workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
@@ -77,14 +77,13 @@ def measure(
     ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
     max_memories: int | None = typer.Option(None, "--max-memories", min=2, help="Largest M to measure."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
-    workers: int | None = typer.Option(None, "--workers", min=1, help="Processes; by default all cores."),
+    workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
     out: Path | None = typer.Option(None, "--out", help="Folder for the whole curve as CSV and NDJSON."),
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Measure your own keys: ratio, capacity and geometry, raw and (if asked) centred and whitened."""
     from assocmem.core.errors import InputError
     from assocmem.inputs import read_matrix, read_targets
-    from assocmem.lab.given import memories_of
     from assocmem.lab.measure import DEFAULT_STORES
     from assocmem.lab.measure import measure as measure_keys
 
@@ -92,7 +91,6 @@ def measure(
         raise InputError("`--queries` and `--targets` go together: which row does each query ask for?")
     array = read_matrix(keys, "keys")
     n = array.shape[-2]
-    counts = None if max_memories is None else [m for m in memories_of(None, n) if m <= max_memories] or [max_memories]
     preparations = ["raw"] + ["centre"] * centre + ["whiten"] * whiten
     with progress_bar("measuring", hidden=as_json) as report:
         found = measure_keys(
@@ -101,7 +99,7 @@ def measure(
             queries=None if queries is None else read_matrix(queries, "queries"),
             targets=None if targets is None else read_targets(targets, n),
             stores=_made(stores) or DEFAULT_STORES, beta=beta, preparation=preparations, normalise=normalise,
-            memories=counts, threshold=ratio, seed=seed, workers=workers, progress=report,
+            largest=max_memories, threshold=ratio, seed=seed, workers=workers, progress=report,
         )  # fmt: skip
     if out is not None:
         _write(out, found, {"keys": Path(keys).name, "preparations": preparations, "normalise": normalise}, seed)

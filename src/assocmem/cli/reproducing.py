@@ -33,7 +33,7 @@ def reproduce(
     quick: bool = typer.Option(False, "--quick", help="Fewer trials and smaller M, no PDF and SVG: a few seconds."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
     out: Path = typer.Option(OUT, "--out", help="Folder to write."),
-    workers: int | None = typer.Option(None, "--workers", min=1, help="Processes; by default all cores."),
+    workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
 ) -> None:
     """Repeat every number, curve and table of the article, each beside its exact theory, into a folder.
 

@@ -73,7 +73,7 @@ def inline_chart(data: Any) -> str:
 
 
 def significant(value: Any) -> str:
-    """Return a number as people write it: four significant digits, thousands separated, 0 for rounding errors; text as is."""
+    """Return a number as people write it: four digits, thousands separated, 0 for rounding errors; text as is."""
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
