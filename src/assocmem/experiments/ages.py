@@ -65,7 +65,7 @@ def _caption(rows: Sequence[Row], n: int) -> str:
     always = [label for label, found in ages.items() if len(found) == count]
     never = [label for label, found in ages.items() if not found]
     words = [
-        f"{n} random unit pairs, d_k = {D_K}, each asked for with its own key at the end. Lines are exact theory: "
+        f"{n} random unit pairs, d_k = {D_K}, each asked for with its own key at the end. Thick lines: exact theory, "
         "decay^age, and what later writes of the delta rule take from an older pair. The oldest measured pairs whose "
         f"signal exceeds their interference have the age {'; '.join(some) or '(no store draws a line)'}."
     ]
