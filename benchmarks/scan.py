@@ -13,6 +13,7 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,15 +103,15 @@ def scan(rule: str, x: Streams) -> Any:
     return store.scan(state, x.keys, x.values, x.queries, **{name: getattr(x, name) for name in extras})[1]
 
 
-def seconds(function: Callable[[], Any], repeats: int) -> float:
-    """Return the shortest of `repeats` runs, after one that is not counted."""
-    function()
-    times = []
+def fastest(functions: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Return the shortest time of each function in seconds, all in turn in every repeat, so that noise hits all."""
+    best = dict.fromkeys(functions, float("inf"))
     for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
 
 
 def rows(tokens: int = 4096, heads: int = 8, width: int = 64, repeats: int = 7) -> list[dict[str, Any]]:
@@ -129,9 +130,8 @@ def rows(tokens: int = 4096, heads: int = 8, width: int = 64, repeats: int = 7) 
         difference = max(float(np.abs(plain - ours).max()), float(np.abs(plain - theirs).max()))
         if difference > 1e-4:
             raise AssertionError(f"the three forms of {rule} differ by {difference:.3g}")
-        fast = seconds(lambda: scan(rule, x), repeats)  # noqa: B023 (called at once)
-        loop = seconds(lambda: token_loop(rule, x), max(2, repeats // 2))  # noqa: B023
-        chunks = seconds(lambda: torch_chunks(rule, tensors), repeats)  # noqa: B023
+        ways = {"scan": partial(scan, rule, x), "loop": partial(token_loop, rule, x)}
+        best = fastest(ways | {"chunks": partial(torch_chunks, rule, tensors)}, repeats)
         table.append(
             {
                 "benchmark": "scan",
@@ -139,11 +139,11 @@ def rows(tokens: int = 4096, heads: int = 8, width: int = 64, repeats: int = 7) 
                 "tokens": tokens,
                 "heads": heads,
                 "width": width,
-                "seconds": fast,
-                "token_loop_seconds": loop,
-                "torch_chunks_seconds": chunks,
-                "times_token_loop": loop / fast,
-                "times_torch_chunks": chunks / fast,
+                "seconds": best["scan"],
+                "token_loop_seconds": best["loop"],
+                "torch_chunks_seconds": best["chunks"],
+                "times_token_loop": best["loop"] / best["scan"],
+                "times_torch_chunks": best["chunks"] / best["scan"],
                 "torch_threads": torch.get_num_threads(),
                 "largest_difference": difference,
             }

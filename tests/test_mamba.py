@@ -386,6 +386,15 @@ def test_a_state_that_leaves_its_range_names_the_pair() -> None:
         assert caught.value.step == 34
 
 
+def test_an_overflow_inside_the_chunk_form_alone_changes_nothing() -> None:
+    keys, values, queries = _pairs(26, 64)
+    keys, queries = (1e20 * keys).astype(np.float32), (1e12 * queries).astype(np.float32)
+    values = (1e-20 * values).astype(np.float32)
+    _, found = Mamba2(decay=0.7).scan(Mamba2().empty(D_K, D_V), keys, values, queries)
+    expected = loop(keys, values, queries, decay=np.full(64, 0.7))[1]["after"]
+    assert difference(found / np.abs(expected).max(), expected / np.abs(expected).max()) < SINGLE
+
+
 def test_drift_of_a_float32_state_over_many_writes_stays_small() -> None:
     rng = np.random.default_rng(23)
     keys, values = unit(rng, 32768, 8), rng.standard_normal((32768, 4))

@@ -70,7 +70,8 @@ class RecurrentStore(Store):
             return self._loop(state, keys, values, queries, read, extras)
         full = self.settled(state, keys, extras)
         arrays, recalls = self._many(state.arrays, keys, values, queries, read, full)
-        if not _finite(arrays, state):
+        if not _finite(arrays, state) or not ar.all_finite(recalls, state.xp):
+            # Either the rule itself overflows, which this names, or only an intermediate of the fast form did.
             self._pair_by_pair(state, keys, values, full)
             return self._loop(state, keys, values, queries, read, extras)
         return state.having(arrays, n=state.n + int(keys.shape[-2])), recalls
