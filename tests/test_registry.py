@@ -116,8 +116,11 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 class TestRegister:
     def test_the_articles_stores_come_first(self) -> None:
         assert set(ARTICLE) <= set(stores())
-        flags = [entry(key).article for key in stores()]
-        assert flags == sorted(flags, reverse=True)
+        places = [entry(key).article for key in stores()]
+        first = [place for place in places if place]
+        assert first == list(range(1, len(first) + 1))
+        assert not any(places[len(first) :])
+        assert list(stores()[len(first) :]) == sorted(stores()[len(first) :])
 
     def test_listing_works_again_after_the_package_was_imported(self) -> None:
         for _ in range(2):

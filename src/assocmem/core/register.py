@@ -24,7 +24,8 @@ class Entry:
     """One registered store.
 
     key: its public name. make: callable that builds it from keyword settings. options: the settings that may be
-    given, each with one line of help. family: the file's noun. article: whether the article names it.
+    given, each with one line of help. family: the file's noun. article: its place among the stores
+    whose figures the article shows (1, 2, ...), 0 for all others.
     """
 
     key: str
@@ -32,7 +33,7 @@ class Entry:
     summary: str
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     family: str = ""
-    article: bool = False
+    article: int = 0
 
 
 _entries: dict[str, Entry] = {}
@@ -45,7 +46,7 @@ def register(
     *,
     summary: str,
     options: Mapping[str, str] | None = None,
-    article: bool = False,
+    article: int = 0,
 ) -> None:
     """Add a store to the register under `key` (lower case, words joined by hyphens)."""
     if key in _entries:
@@ -71,7 +72,7 @@ def stores() -> tuple[str, ...]:
     True
     """
     _discover()
-    return tuple(sorted(_entries, key=lambda key: (not _entries[key].article, key)))
+    return tuple(sorted(_entries, key=lambda key: (_entries[key].article or len(_entries), key)))
 
 
 def entry(key: str) -> Entry:

@@ -267,7 +267,6 @@ register(
         "feature": "feature map of keys and queries: identity (default), elu, relu, dpfp, exp-series",
         "nu": "shifts of dpfp",
     },
-    article=True,
 )
 register(
     "gated-delta-net",
@@ -277,5 +276,4 @@ register(
         "strength": "write strength in [0, 2] (default 1)",
         "decay": "decay per pair in [0, 1] (default 0.99)",
     },
-    article=True,
 )

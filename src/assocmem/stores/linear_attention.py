@@ -203,7 +203,6 @@ register(
         "terms": "terms of exp-series (odd ones keep all weights positive)",
         "beta": "sharpness of exp-series on unit keys (sqrt(d_k) by default)",
     },
-    article=True,
 )
 register(
     "dpfp",

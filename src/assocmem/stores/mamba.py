@@ -298,12 +298,10 @@ register(
         "rates": "decay rates A <= 0: one number or one per key coordinate (default -1, -2, ..., -d_k)",
         "step": "step > 0, or (low, high) spread over the channels (default 0.001 to 0.1)",
     },
-    article=True,
 )
 register(
     "mamba-2",
     Mamba2,
     summary=Mamba2.summary,
     options={"decay": "decay per pair in [0, 1] (default 0.99)", "step": "factor of every value (default 1)"},
-    article=True,
 )

@@ -229,32 +229,32 @@ _GATED_TRAITS = Traits(
 )
 
 _BIAS = {"bias": "added to every similarity before the ReLU (default 0; negative: a threshold)"}
-register("relu", relu, summary="MLP with ReLU: half the interference of a linear store.", options=_BIAS, article=True)
+register("relu", relu, summary="MLP with ReLU: half the interference of a linear store.", options=_BIAS, article=3)
 register(
     "squared-relu",
     squared_relu,
     summary="MLP with ReLU^2 (Primer), the same as a GLU whose gate shares its weights.",
-    article=True,
+    article=4,
 )
-register("cubed-relu", cubed_relu, summary="MLP with ReLU^3.", article=True)
+register("cubed-relu", cubed_relu, summary="MLP with ReLU^3.", article=5)
 register(
     "relu-power",
     relu_power,
     summary="MLP with any power of ReLU.",
     options={"power": "exponent of the ReLU, > 0 (default 4)", **_BIAS},
-    article=True,
+    article=6,
 )
 register(
     "swiglu",
     swiglu,
     summary="MLP with SwiGLU, its gate shared with the keys or with weights of its own.",
     options={"gate": "'shared' (default) or 'own': then every write takes gate rows (n, d_k)"},
-    article=True,
+    article=7,
 )
 register(
     "gelu",
     gelu,
     summary="MLP with GELU.",
     options={"tanh": "take GPT-2's tanh approximation (default False)"},
-    article=True,
+    article=8,
 )

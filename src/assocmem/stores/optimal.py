@@ -82,5 +82,5 @@ register(
     OptimalLinear,
     summary=OptimalLinear.summary,
     options={"ridge": "weight of |W|^2 in the least squares (>= 0, default 0: minimum norm)"},
-    article=True,
+    article=2,
 )

@@ -123,4 +123,4 @@ class OuterProduct(Store):
 
 _TRAITS = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
 
-register("outer-product", OuterProduct, summary=OuterProduct.summary, article=True)
+register("outer-product", OuterProduct, summary=OuterProduct.summary, article=1)

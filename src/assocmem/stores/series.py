@@ -27,6 +27,7 @@ KELES = Source(
     deviations=("not normalised: a common divisor changes no ratio", "features are the distinct monomials only"),
 )
 
+MOST_TERMS = 1000
 BLOCK_NUMBERS = 2**20
 """Features held at a time while pairs are written or queries answered (at least one row of them)."""
 
@@ -35,7 +36,7 @@ BLOCK_NUMBERS = 2**20
 class TruncatedExp(WeightedSumStore):
     """f(x) = sum_i σ(k_i . x) v_i with σ(s) = sum over p < terms of (beta s)^p / p!.
 
-    terms: whole number >= 1 (1: every weight is 1; 2: 1 + beta s; more terms approach e^(beta s), softmax
+    terms: whole number from 1 to 1000 (1: every weight is 1; 2: 1 + beta s; more terms approach e^(beta s), softmax
     attention without its normaliser). beta: finite sharpness >= 0 on unit keys, None for sqrt(d_k).
 
     An even number of terms makes σ negative at similarities far below 0, so a memory can count against its value;
@@ -178,8 +179,11 @@ def _series(terms: int, beta: float | None, d_k: int) -> ExpSeries:
 
 
 def _check(terms: int, beta: float | None, store: str) -> None:
-    if isinstance(terms, bool) or not isinstance(terms, int) or terms < 1:
-        raise InputError(f"`terms` of {store} must be a whole number >= 1; got {terms!r}.")
+    if isinstance(terms, bool) or not isinstance(terms, int) or not 1 <= terms <= MOST_TERMS:
+        raise InputError(
+            f"`terms` of {store} must be a whole number >= 1 and at most {MOST_TERMS} (softmax has them all); "
+            f"got {terms!r}."
+        )
     if beta is None:
         return
     if isinstance(beta, bool) or not isinstance(beta, int | float) or not math.isfinite(beta) or beta < 0:
@@ -199,5 +203,5 @@ register(
         "read": "'pairs' (default) or 'features': a state that does not grow",
         "max_features": "with read='features', the largest number of features allowed (default 200000)",
     },
-    article=True,
+    article=9,
 )

@@ -249,5 +249,5 @@ register(
         "s": "the scale of ssmax, s ln n",
         "count": "which memories n counts: visible (to the query) or stored",
     },
-    article=True,
+    article=10,
 )

@@ -197,5 +197,5 @@ register(
         "readout": "'outer' (default) or 'whitened' (least squares)",
         "ridge": "with readout='whitened', λ beside Φ^T Φ / F (>= 0, default 1e-6)",
     },
-    article=True,
+    article=11,
 )
