@@ -60,7 +60,7 @@ def _card(key: str) -> dict[str, Any]:
         "summary": found.summary,
         "equation": store.equation,
         "capacity": capacity,
-        "article": found.article,
+        "article": bool(found.article),
         "held": _held(store).size,
         "state": "fixed" if store.traits.bounded else "grows",
         "card": words,
