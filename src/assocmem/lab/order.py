@@ -5,8 +5,7 @@ Every number is over trials, each a sequence of its own; the trials of one task 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,23 +15,26 @@ from assocmem.core.errors import InputError
 from assocmem.core.random import stream
 from assocmem.core.results import Row
 from assocmem.core.store import Store
-from assocmem.core.types import Estimate, Pairs, Prediction
-from assocmem.inputs import Law, draw_pairs, key_law
+from assocmem.core.types import Pairs
+from assocmem.inputs import key_law
 from assocmem.lab.fading import predicted_age_ratio, predicted_left, predicted_signal
 from assocmem.lab.predicted import predicted_ratio
-from assocmem.lab.subject import Subject, subjects
-from assocmem.lab.trials import takes_batches
+from assocmem.lab.sequences import (
+    SAMPLER,
+    FloatArray,
+    Numbers,
+    SequenceTask,
+    measured,
+    part_of,
+    ratio_row_of,
+    row_of,
+    run_sequence,
+    tasks_of,
+)
+from assocmem.lab.subject import subjects
 from assocmem.lab.workers import Progress, Workers, run_tasks
-from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, summarise
-from assocmem.ruler.estimate import Statistic, definition_of
-from assocmem.ruler.weights import recall_with_own_weights
-
-FloatArray = np.ndarray[Any, Any]
-Numbers = dict[str, FloatArray]
-SAMPLER = "keys"
-AT_ONCE = 8
-PER_CHANNEL = 8
-"""Trials of a store with weights of each value channel are this many times fewer: each target costs a write."""
+from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, recall_with_own_weights, summarise
+from assocmem.ruler.estimate import Statistic
 
 SIGNAL = "root mean square over trials of a pair's weight in its own recall over that of the newest pair"
 LEFT = (
@@ -47,25 +49,9 @@ DEFINITIONS = {
     "rewritten": "keys that were written a second time, with other values",
     "rho": "expected cosine of two keys",
     "passes": "times that the same pairs were written, in the same order",
-    "theory_statistic": "of what theory gives, where it is not the measured statistic",
+    "theory_quotient": "root mean square interference over root mean square signal by theory, where the ratio's own "
+    "mean square is infinite",
 }
-
-
-@dataclass(frozen=True)
-class _Task:
-    """`count` trials of one store from number `first`; `ask` is given keys and values (count, n, d)."""
-
-    ask: Callable[[_Task, FloatArray, FloatArray], Numbers]
-    store: Store
-    d_k: int
-    d_v: int
-    n: int
-    seed: int
-    first: int
-    count: int
-    law: Law
-    chosen: tuple[int, ...] = ()
-    passes: int = 1
 
 
 def age_curves(
@@ -95,7 +81,7 @@ def age_curves(
     ([1.0, 0.904382075], 0.904382075)
     """
     asked = tuple(sorted({0, *(int(a) for a in ages)}))
-    found = _measured(_by_age, subjects(*stores), d_k, d_v, {n_memories: asked}, trials, seed, workers, progress)
+    found = measured(_by_age, subjects(*stores), d_k, d_v, {n_memories: asked}, trials, seed, workers, progress)
     rows: list[Row] = []
     for one, n, numbers in found:
         shared = {"experiment": experiment, "n_memories": n, "seed": seed}
@@ -104,10 +90,10 @@ def age_curves(
             if "signal" in numbers:
                 estimate = summarise(numbers["signal"][:, i], "rms", seed=seed, sampler=SAMPLER, definition=SIGNAL)
                 theory = predicted_signal(one, d_k, age, d_v=d_v)
-                rows.append(_row(one, "signal", estimate, theory, d_k, d_v, "weights", **at))
+                rows.append(row_of(one, "signal", estimate, theory, d_k, d_v, "weights", **at))
             theory = predicted_age_ratio(one, d_k, n, age)
             statistic: Statistic = "rms" if theory.value is not None and theory.statistic == "rms" else "median"
-            rows.append(_ratio_row(one, numbers["ratio"][:, i], statistic, theory, d_k, d_v, **at))
+            rows.append(ratio_row_of(one, numbers["ratio"][:, i], statistic, theory, d_k, d_v, **at))
     return rows
 
 
@@ -138,15 +124,15 @@ def rewrite_curves(
     for n in sorted({int(n) for n in memories}):
         again = (n + 1) // 2
         chosen[n] = tuple(2 * i for i in sorted({round(x) for x in np.linspace(0, again - 1, min(targets, again))}))
-    found = _measured(_rewritten, subjects(*stores), d_k, d_v, chosen, trials, seed, workers, progress)
+    found = measured(_rewritten, subjects(*stores), d_k, d_v, chosen, trials, seed, workers, progress)
     rows: list[Row] = []
     for one, n, numbers in found:
         at = {"experiment": experiment, "n_memories": n, "rewritten": (n + 1) // 2, "seed": seed}
         if "left" in numbers:
             estimate = summarise(numbers["left"], "median", seed=seed, sampler=SAMPLER, definition=LEFT)
             theory = predicted_left(one, d_k, n, (n + 1) // 2)
-            rows.append(_row(one, "left", estimate, theory, d_k, d_v, "weights", **at))
-        rows.append(_ratio_row(one, numbers["ratio"], "median", None, d_k, d_v, **at))
+            rows.append(row_of(one, "left", estimate, theory, d_k, d_v, "weights", **at))
+        rows.append(ratio_row_of(one, numbers["ratio"], "median", None, d_k, d_v, **at))
     return rows
 
 
@@ -181,26 +167,23 @@ def pass_curves(
     rows: list[Row] = []
     for i, ((one, times), n, rho) in enumerate(points):
         law = key_law("equal-cosine", rho=rho)
-        tasks = _tasks(_passed, one.store, d_k, 1, n, trials, seed, law=law, passes=times)
-        done = run_tasks(_run, tasks, workers=workers, progress=_part(progress, i, len(points)))
+        tasks = tasks_of(_passed, one.store, d_k, 1, n, trials, seed, law=law, passes=times)
+        done = run_tasks(run_sequence, tasks, workers=workers, progress=part_of(progress, i, len(points)))
         numbers = np.concatenate([part["ratio"] for part in done])
         theory = predicted_ratio(one, d_k, n, law=law) if times == 1 else None
         statistic: Statistic = "rms" if theory is not None and theory.value is not None else "median"
         estimate = summarise(numbers, statistic, reading="weights", seed=seed, sampler=SAMPLER)
         at = {"experiment": experiment, "n_memories": n, "rho": rho, "passes": times, "seed": seed}
-        rows.append(_row(one, "ratio", estimate, theory, d_k, 1, "weights", **at))
+        rows.append(row_of(one, "ratio", estimate, theory, d_k, 1, "weights", **at))
     return rows
 
 
-# ---------------------------------------------------------------------- what a task measures
-
-
-def _by_age(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
+def _by_age(task: SequenceTask, keys: FloatArray, values: FloatArray) -> Numbers:
     targets = task.n - 1 - np.asarray(task.chosen)
     return _asked(task.store, Pairs(keys, values), keys[..., targets, :], targets, values[..., targets, :])
 
 
-def _rewritten(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
+def _rewritten(task: SequenceTask, keys: FloatArray, values: FloatArray) -> Numbers:
     old = np.asarray(task.chosen)
     again = keys[..., ::2, :]
     fresh = (
@@ -219,7 +202,7 @@ def _rewritten(task: _Task, keys: FloatArray, values: FloatArray) -> Numbers:
     return numbers
 
 
-def _passed(task: _Task, keys: FloatArray, _values: FloatArray) -> Numbers:
+def _passed(task: SequenceTask, keys: FloatArray, _values: FloatArray) -> Numbers:
     """Write every pair with one channel of its own, so that recall is the weights over all its writings."""
     over, hot = np.concatenate([keys] * task.passes, axis=-2), np.concatenate([np.eye(task.n)] * task.passes)
     state = task.store.empty(task.d_k, task.n, batch=keys.shape[:-2])
@@ -240,110 +223,3 @@ def _asked(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray,
 def _length(own: FloatArray, axes: int) -> FloatArray:
     """Return |A_jj|, over the channels (one axis more) their root mean square."""
     return np.abs(own) if own.ndim == axes else np.sqrt(np.mean(own**2, axis=-1))
-
-
-# ---------------------------------------------------------------------- running
-
-
-def _measured(
-    ask: Callable[[_Task, FloatArray, FloatArray], Numbers],
-    stores: Sequence[Subject],
-    d_k: int,
-    d_v: int,
-    chosen: Mapping[int, tuple[int, ...]],
-    trials: int,
-    seed: int,
-    workers: Workers,
-    progress: Progress | None,
-) -> list[tuple[Subject, int, Numbers]]:
-    """Return for each store and M the numbers of all trials, (trials, m) each; `chosen`: what is asked at each M."""
-    points, tasks = [(one, n) for one in stores for n in chosen], []
-    for one, n in points:
-        fewer = PER_CHANNEL if one.store.traits.linear_in_values == "per-channel" else 1
-        tasks.append(_tasks(ask, one.store, d_k, d_v, n, max(6, trials // fewer), seed, chosen=chosen[n]))
-    done = iter(run_tasks(_run, [t for group in tasks for t in group], workers=workers, progress=progress))
-    found = []
-    for (one, n), group in zip(points, tasks, strict=True):
-        parts = [next(done) for _ in group]
-        found.append((one, n, {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}))
-    return found
-
-
-def _tasks(
-    ask: Callable[[_Task, FloatArray, FloatArray], Numbers],
-    store: Store,
-    d_k: int,
-    d_v: int,
-    n: int,
-    trials: int,
-    seed: int,
-    *,
-    law: Law | None = None,
-    **more: Any,
-) -> list[_Task]:
-    size = AT_ONCE if takes_batches(store) else 1
-    drawn = key_law("sphere") if law is None else law
-    return [
-        _Task(ask, store, d_k, d_v, n, seed, first, min(size, trials - first), drawn, **more)
-        for first in range(0, trials, size)
-    ]
-
-
-def _run(task: _Task) -> Numbers:
-    drawn = [
-        draw_pairs(task.seed, task.first + i, task.n, task.d_k, task.d_v, keys=task.law, values="sphere")
-        for i in range(task.count)
-    ]
-    keys, values = np.stack([p.keys for p in drawn]), np.stack([p.values for p in drawn])
-    if takes_batches(task.store):
-        return task.ask(task, keys, values)
-    parts = task.ask(task, keys[0], values[0])
-    return {name: part[None] for name, part in parts.items()}
-
-
-def _part(progress: Progress | None, i: int, total: int) -> Progress | None:
-    return None if progress is None else lambda done, whole: progress(i * whole + done, total * whole)
-
-
-# ---------------------------------------------------------------------- rows
-
-
-def _ratio_row(
-    one: Subject,
-    numbers: FloatArray,
-    statistic: Statistic,
-    theory: Prediction | None,
-    d_k: int,
-    d_v: int,
-    **at: Any,
-) -> Row:
-    reading = "projection" if one.store.traits.linear_in_values == "no" else "vectors"
-    estimate = summarise(numbers, statistic, reading=reading, seed=at["seed"], sampler=SAMPLER)
-    return _row(one, "ratio", estimate, theory, d_k, d_v, reading, **at)
-
-
-def _row(
-    one: Subject,
-    quantity: str,
-    estimate: Estimate,
-    theory: Prediction | None,
-    d_k: int,
-    d_v: int,
-    reading: str,
-    **at: Any,
-) -> Row:
-    """Return one tidy row; theory of another statistic than the measured one goes to a column of its own."""
-    same = theory is not None and theory.statistic == estimate.statistic
-    known = None if theory is None else theory.value
-    return {
-        "store": one.key, "label": one.label, "quantity": quantity, "d_k": d_k, "d_v": d_v, **at, "reading": reading,
-        "statistic": estimate.statistic, "sampler": estimate.sampler, "value": estimate.value, "low": estimate.low,
-        "high": estimate.high, "n_trials": estimate.n_trials, "theory": known if same else None,
-        "theory_source": None if theory is None or known is None else theory.source,
-        "theory_quotient": None if same else known, "reason": estimate.reason,
-    }  # fmt: skip
-
-
-def definition(quantity: str) -> str:
-    """Return the definition of a quantity measured here: signal, left or ratio (as a median by vectors)."""
-    return {"signal": SIGNAL, "left": LEFT}.get(quantity) or definition_of("median", "vectors")
