@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import mimetypes
 import socket
 import threading
@@ -123,6 +124,8 @@ def serve(port: int = 8765, *, browser: bool = True) -> None:
         webbrowser.open(address)
     config = uvicorn.Config(application(), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
+    # A browser that keeps its connection open isn't an error when the page is stopped.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: "graceful shutdown" not in record.getMessage())
     try:
         server.run(sockets=[found])
     except KeyboardInterrupt:

@@ -1,5 +1,5 @@
 import { chart } from "./chart.js";
-import { announce, buttons, byId, element, enable, figure, slider, whole } from "./controls.js";
+import { announce, buttons, byId, element, enable, figure, later, slider, whole } from "./controls.js";
 import { load, newest } from "./data.js";
 import { defaults, listen, set, state } from "./state.js";
 
@@ -14,7 +14,20 @@ const presets = [
   ["A vague query makes softmax fail again", { store: "softmax", m: 1024, beta: 8, cosine: 0.5 }],
 ];
 
-export const pathOf = (store) => `bars/${store.id}/${state.width}/${state.cosine}/${state.draw}${store.sharp ? `/${state.beta}` : ""}`;
+export function pathOf(store, changes = {}) {
+  const { width, cosine, draw, beta } = { ...state, ...changes };
+  return `bars/${store.id}/${width}/${cosine}/${draw}${store.sharp ? `/${beta}` : ""}`;
+}
+
+// Asks for what the next step of a slider will show, so that it is there.
+function ahead(choices, store) {
+  const near = (key, values, reach) => {
+    const at = values.indexOf(state[key]);
+    return values.slice(Math.max(0, at - reach), at + reach + 1).map((value) => pathOf(store, { [key]: value }));
+  };
+  const paths = [...(store.sharp ? near("beta", choices.betas, 3) : []), ...near("cosine", choices.cosines, 1)];
+  for (const path of new Set(paths)) load(path).catch(() => null);
+}
 
 function controls(choices) {
   const { notes } = choices;
@@ -77,6 +90,7 @@ export async function bars(choices) {
     }
     return prepared.rows.slice(0, state.m);
   };
+  const prepare = later(200, () => ahead(choices, info(state.store)));
   const update = newest(
     async () => {
       const where = pathOf(info(state.store));
@@ -89,6 +103,7 @@ export async function bars(choices) {
       enable(byId("beta"), store.sharp, `β has no part in the ${store.label} store.`);
       readOut(store, data, at);
       await picture.show({ bars: rows.slice(1), target: rows.slice(0, 1) });
+      prepare();
     },
     (error) => (byId("bars-text").textContent = error.message),
   );

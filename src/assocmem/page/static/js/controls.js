@@ -125,6 +125,15 @@ export function numbers({ rows, labels, columns, mark, role }) {
   return made;
 }
 
+// Acts at once while the element is on the screen, else when the dragging rests: what nobody sees takes no time.
+export function following(element, act, wait = 120) {
+  let seen = false;
+  const note = (entries) => (seen = entries.at(-1).intersectionRatio > 0.25);
+  new IntersectionObserver(note, { threshold: 0.25 }).observe(element);
+  const rested = later(wait, act);
+  return () => (seen ? act() : rested());
+}
+
 export function later(wait, act) {
   let timer;
   return (...words) => {

@@ -1,6 +1,6 @@
 import { pathOf } from "./bars.js";
 import { chart, endLabels, narrow } from "./chart.js";
-import { announce, byId, element, figure, swatch, table, whole } from "./controls.js";
+import { announce, byId, element, figure, following, swatch, table, whole } from "./controls.js";
 import { load, newest } from "./data.js";
 import { listen, set, state } from "./state.js";
 
@@ -75,9 +75,9 @@ export async function curves(choices) {
     },
     (error) => (byId("curves-text").textContent = error.message),
   );
-  listen(["width", "beta", "hidden"], update);
+  listen(["width", "beta", "hidden"], following(byId("curves-chart"), update));
   listen(["hidden"], () => announce(`${shown().length} curves shown.`));
-  listen(["m", "store", "cosine", "draw"], () => latest && move());
+  listen(["m", "store", "cosine", "draw"], following(byId("curves-chart"), () => latest && move()));
   narrow.addEventListener("change", () => latest && draw());
   paint();
   await update();
