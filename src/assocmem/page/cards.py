@@ -23,8 +23,8 @@ _STATISTICS: Mapping[str, Statistic] = {"optimal-linear": "median"}
 def cards() -> dict[str, Any]:
     """Return every store with its one-line rule, capacity at d_k = 64, state, and a card of texts and code."""
     about = (
-        f"Capacity: memories at which interference equals the signal, by theory where there is one, d_k = {WIDTH}. "
-        f"Numbers held: counted after {PAIRS:,} pairs with d_k = d_v = {WIDTH}; a state is of fixed size or grows with "
+        f"Capacity: memories at which interference equals the signal, by theory where there is one, dₖ = {WIDTH}. "
+        f"Numbers held: counted after {PAIRS:,} pairs with dₖ = dᵥ = {WIDTH}; a state is of fixed size or grows with "
         "every pair."
     )
     return {"about": about, "stores": [_card(key) for key in stores()]}
@@ -51,7 +51,7 @@ def _card(key: str) -> dict[str, Any]:
         if store.traits.rewrite != "adds"
         else "the values add",
         "order of writes": "does not matter" if store.traits.order_free else "matters",
-        "capacity at d_k = 64": f"{prediction.value:,.1f} ({prediction.statistic})" if capacity else prediction.reason,
+        "capacity at dₖ = 64": f"{prediction.value:,.1f} ({prediction.statistic})" if capacity else prediction.reason,
         "source": f"{source.authors} ({source.year}), {source.title}" if source else "–",
     }
     words |= {f"setting {name}": text for name, text in found.options.items()}

@@ -112,8 +112,10 @@ def _prepare() -> None:
 def serve(port: int = 8765, *, browser: bool = True) -> None:
     """Serve the page until Ctrl-C: print its address and open the browser unless told not to."""
     import uvicorn
+    from threadpoolctl import threadpool_limits
 
     found = listen(port)
+    threadpool_limits(1)  # many small answers at once: a thread each is enough
     address = f"http://localhost:{found.getsockname()[1]}/"
     document("offer")
     threading.Thread(target=_prepare, daemon=True).start()

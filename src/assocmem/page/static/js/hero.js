@@ -3,6 +3,7 @@ import { bytesOf, load, newest } from "./data.js";
 import { listen, set, state } from "./state.js";
 
 const SIDE = 16;
+const verdicts = [[2, "The picture has drowned."], [1, "It is going under."], [0.5, "It is getting hard to read."], [0, "The picture comes back."]];
 const CELLS = 1024;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -108,8 +109,8 @@ export async function hero(choices) {
       byId("hero-recalled").dataset.letter = state.letter;
       drawSheet();
       byId("hero-count").textContent = whole(state.count);
-      const words = ratio > 1 ? "The picture has drowned." : ratio > 0.5 ? "It is getting hard to read." : "The picture comes back.";
-      const sentence = `Read by ${name[state.picture]}, interference is ${figure(ratio)} times the signal. ${words}`;
+      const words = (verdicts.find(([least]) => ratio > least) ?? verdicts.at(-1))[1];
+      const sentence = `${words} With the store “${name[state.picture]}”, interference is ${figure(ratio)} times the signal.`;
       byId("hero-readout").textContent = sentence;
       announce(`${state.count} pictures. ${sentence}`);
     },

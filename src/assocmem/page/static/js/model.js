@@ -1,6 +1,9 @@
 import { announce, buttons, byId, element, figure, numbers, table } from "./controls.js";
 import { load } from "./data.js";
 import { listen, state } from "./state.js";
+import { maths } from "./stores.js";
+
+const plain = (text) => maths(text, "words");
 
 function bar(share, most) {
   return element("span", { class: most ? "weight most" : "weight", style: { width: `${Math.round(110 * Math.max(0, share))}px` } });
@@ -18,12 +21,12 @@ function folded(title, ...inside) {
 }
 
 function shapes(rows, label) {
-  return scrolling(label, element("table", { class: "plain shapes" }, ...table(rows[0], rows.slice(1))));
+  return scrolling(label, element("table", { class: "plain shapes" }, ...table(rows[0], rows.slice(1).map(([name, ...cells]) => [plain(name), ...cells]))));
 }
 
 // W x, number by number: the matrix with its columns named, and what comes out.
 function product(name, matrix, x, out, columns) {
-  const grid = (title, rows, heads) => element("div", {}, element("p", { class: "grid-name" }, title), numbers({ rows, columns: heads }));
+  const grid = (title, rows, heads) => element("div", {}, element("p", { class: "grid-name" }, plain(title)), numbers({ rows, columns: heads }));
   return element("div", { class: "path" }, grid(name[0], matrix, columns), grid("x", [x], columns), grid(name[1], [out]));
 }
 
