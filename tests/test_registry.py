@@ -228,7 +228,7 @@ class TestAddress:
             ("./{}:Mine", {}, "the module's name, not a file's"),
             ("no_such_module_here:Mine", {}, "there is no module 'no_such_module_here'"),
             ("{}:LooksLikeOne", {}, r"derive it from assocmem\.Store"),
-            ("{}:NotOne", {}, r"is no store\. derive it"),
+            ("{}:NotOne", {}, r"is no store; derive it"),
             ("{}:Unfinished", {}, "must implement blank, get, put, traits"),
             ("{}:Needy", {}, "needs the setting 'rate'"),
             ("{}:Mine", {"flavour": 1}, "no setting 'flavour'; it takes scale"),

@@ -6,12 +6,19 @@ Exit status: 0 all well, 1 a check failed, 2 bad input, 130 interrupted.
 from __future__ import annotations
 
 import os
+import re
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
-from assocmem.core.errors import AssocmemError
+from assocmem.core.errors import AssocmemError, ConvergenceWarning, IllConditionedWarning, UnstableWarning
+
+OWN_WARNINGS = (UnstableWarning, IllConditionedWarning, ConvergenceWarning)
 
 app = typer.Typer(
     name="assocmem",
@@ -49,13 +56,15 @@ def run(arguments: list[str] | None = None) -> int:
     With ASSOCMEM_TRACEBACK set in the environment an error that is none of assocmem's own shows where it arose.
     """
     try:
-        status = app(args=arguments, standalone_mode=False)
+        with _warnings_as_notes():
+            status = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
         return int(status) if isinstance(status, int) else 0
     except AssocmemError as error:
         return _failed(str(error))
     except TyperException as error:
-        return _failed(f"{getattr(error, 'format_message', error.__str__)()} See assocmem --help.")
+        words = getattr(error, "format_message", error.__str__)()
+        return _failed(f"{words.rstrip('.')}. See assocmem --help.")
     except Exit as stop:
         return int(stop.exit_code)
     except (Abort, KeyboardInterrupt):
@@ -70,6 +79,26 @@ def run(arguments: list[str] | None = None) -> int:
         if os.environ.get("ASSOCMEM_TRACEBACK"):
             raise
         return _failed(f"{type(error).__name__}: {error} (ASSOCMEM_TRACEBACK=1 shows where).")
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Print assocmem's own warnings as one line each, once whatever their numbers; others stay as they are."""
+    seen: set[str] = set()
+    with warnings.catch_warnings():
+        for category in OWN_WARNINGS:
+            warnings.filterwarnings("always", category=category)
+        shown = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not issubclass(category, OWN_WARNINGS):
+                shown(message, category, *place, **more)
+            elif (form := re.sub(r"\d\S*", "#", str(message))) not in seen:
+                seen.add(form)
+                print(f"assocmem: note: {message}", file=sys.stderr)
+
+        warnings.showwarning = note
+        yield
 
 
 def _failed(sentence: str, status: int = 2) -> int:

@@ -55,7 +55,9 @@ def show(
     card |= {name.replace("_", " "): text for name, text in trait_words(made.traits).items()}
     card |= {"state at d_k = d_v = 64": _state_words(made), "cost (multiply-adds)": made.cost or "–"}
     card["capacity at d_k = 64"] = (
-        f"{number(capacity['value'])} ({capacity['statistic']}, theory)" if capacity["value"] else capacity["reason"]
+        capacity["reason"]
+        if capacity["value"] is None
+        else f"{number(capacity['value'])} ({capacity['statistic']}, theory)"
     )
     if made.source:
         card["source"] = f"{made.source.authors} ({made.source.year}), {made.source.title}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from assocmem.cli import app
 from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table
+from assocmem.cli.settings import at_least_one, positive, within_one
+
+if TYPE_CHECKING:
+    from assocmem.core.types import Prediction
 
 
 @app.command()
@@ -23,6 +27,9 @@ def design(
     from assocmem.lab.required import requirements
     from assocmem.theory import design as rule
 
+    at_least_one("--memories", memories)
+    positive("--ratio", ratio)
+    within_one("--query-cosine", cosine)
     answer = rule(d_k, memories, ratio, cosine)
     others = requirements(d_k, d_v, memories, ratio, cosine)
     if as_json:
@@ -33,12 +40,10 @@ def design(
         {
             "smallest sharpness": "none is enough" if answer.sharpness is None else number(answer.sharpness),
             "as a scale on q·k of vectors of length sqrt(d_k)": number(answer.logit_scale),
-            "best sharpness there is": number(answer.best_sharpness.value) if answer.best_sharpness.value else
-            answer.best_sharpness.reason,
-            "largest M that one serves": number(answer.largest.value) if answer.largest.value else
-            answer.largest.reason,
+            "best sharpness there is": _number_or_reason(answer.best_sharpness),
+            "largest M that one serves": _number_or_reason(answer.largest),
         }
-    )  # fmt: skip
+    )
     words = {True: "yes", False: "no", None: "no theory"}
     print_table(
         ["store", "serves M", "ratio there", "largest M", "numbers held", "multiply-adds a recall"],
@@ -50,6 +55,10 @@ def design(
         title=f"every store at d_k = {d_k}, d_v = {d_v}, M = {number(memories)}",
         numeric=("ratio there", "largest M", "numbers held"),
     )  # fmt: skip
+
+
+def _number_or_reason(found: Prediction) -> str:
+    return found.reason if found.value is None else number(found.value)
 
 
 def _facts(answer: Any) -> dict[str, Any]:

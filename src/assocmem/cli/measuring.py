@@ -10,7 +10,7 @@ import typer
 from assocmem.cli import app
 from assocmem.cli.describe import STORE_HELP
 from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
-from assocmem.cli.settings import SET_HELP, settings_from
+from assocmem.cli.settings import SET_HELP, positive, settings_from, within_one, writable
 
 
 @app.command()
@@ -37,6 +37,8 @@ def capacity(
 
     named = {"beta": beta, "terms": terms, "power": power, "sharpness": sharpness, "reference": reference}
     settings = settings_from(named, others)
+    positive("--ratio", ratio)
+    within_one("--query-cosine", cosine)
     made = make_store(store, **settings)
     with progress_bar("measuring", hidden=as_json) as report:
         found = measure_capacity(
@@ -47,7 +49,7 @@ def capacity(
     if as_json:
         print_json({"settings": settings, **row}, CAPACITY_WORDS | {"statistic": row["definition"]})
         return
-    theory = number(row["theory"]) if row["theory"] else row["theory_reason"]
+    theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     measured = f"{number(row['value'])}  ({interval(row['low'], row['high'])})" if row["value"] else row["reason"]
     print_pairs(
         {
@@ -89,6 +91,9 @@ def measure(
 
     if (queries is None) != (targets is None):
         raise InputError("`--queries` and `--targets` go together: which row does each query ask for?")
+    positive("--ratio", ratio)
+    if out is not None:
+        writable(out)
     array = read_matrix(keys, "keys")
     n = array.shape[-2]
     preparations = ["raw"] + ["centre"] * centre + ["whiten"] * whiten

@@ -84,7 +84,8 @@ def progress_bar(words: str, *, hidden: bool = False) -> Iterator[Callable[[int,
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bars:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=hidden or not console.is_terminal) as bars:
         task = bars.add_task(words, total=1.0)
         yield lambda done, total: bars.update(task, completed=done / max(1, total))
 

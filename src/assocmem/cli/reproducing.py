@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import typer
 
 from assocmem.cli import app
 from assocmem.cli.output import clean, interval, number, print_table
+from assocmem.cli.settings import writable
 
 if TYPE_CHECKING:
     from assocmem.core.results import Results
@@ -44,7 +44,7 @@ def reproduce(
     from assocmem.experiments.experiment import Settings
 
     wanted = chosen(only)
-    _check_writable(out)
+    writable(out)
     run = Run(out, Settings(seed=seed, quick=quick, workers=workers))
     began = time.perf_counter()
     interrupted = run.experiments(wanted)
@@ -155,16 +155,6 @@ def _draw(results: Results, folder: Path, quick: bool) -> str:
     spec = specification(results)
     draw(results, folder, ("png",) if quick else FORMATS, spec=spec)
     return inline_chart(spec)
-
-
-def _check_writable(out: Path) -> None:
-    """Refuse an output folder that cannot be written before anything is measured."""
-    from assocmem.core.results import write_whole
-
-    probe = out / ".writable"
-    write_whole(probe, b"")
-    with suppress(OSError):
-        probe.unlink()
 
 
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:

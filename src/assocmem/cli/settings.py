@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from assocmem.core.errors import InputError
@@ -47,6 +49,36 @@ def settings_from(named: dict[str, Any], others: Sequence[str]) -> dict[str, Any
         if isinstance(value, float) and math.isnan(value):
             raise InputError(f"`{name}` must be a number; got nan.")
     return given
+
+
+def positive(option: str, value: float) -> None:
+    """Refuse an option's number unless it is finite and above zero."""
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"`{option}` must be a finite number > 0; got {value:g}.")
+
+
+def at_least_one(option: str, value: float) -> None:
+    """Refuse an option's count unless it is finite and at least 1."""
+    if not (math.isfinite(value) and value >= 1):
+        raise InputError(f"`{option}` counts the target and must be a finite number >= 1; got {value:g}.")
+
+
+def within_one(option: str, value: float) -> None:
+    """Refuse an option's cosine unless it lies in [-1, 1]."""
+    if not -1 <= value <= 1:
+        raise InputError(f"`{option}` must lie in [-1, 1]; got {value:g}.")
+
+
+def writable(out: Path) -> None:
+    """Refuse an output folder that cannot be written before anything is measured."""
+    from assocmem.core.results import write_whole
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"`--out` must name a folder; {out} is a file.")
+    probe = out / ".writable"
+    write_whole(probe, b"")
+    with suppress(OSError):
+        probe.unlink()
 
 
 def only_known(store: str, settings: dict[str, Any]) -> dict[str, Any]:

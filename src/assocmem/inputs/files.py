@@ -41,7 +41,7 @@ def read_array(path: str | os.PathLike[str], *, name: str | None = None) -> Numb
     if suffix not in (".npy", *_CONTAINERS):
         hint = " Such files can run code when opened." if suffix in (".pt", ".pth", ".bin", ".pkl", ".pickle") else ""
         raise FileFormatError(
-            f"{file.name} is not a .npy, .npz or .safetensors file; save the array as one of them.{hint}"
+            f"{file.name or file} is not a .npy, .npz or .safetensors file; save the array as one of them.{hint}"
         )
     try:
         size = file.stat().st_size

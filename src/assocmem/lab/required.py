@@ -56,9 +56,10 @@ def _answer(key: str, store: Store, d_k: int, n_memories: float, ratio: float, c
 
 def numbers_held(store: Store, d_k: int, d_v: int, n_memories: float) -> float:
     """Return the numbers in the state with M memories, counted from the arrays of two small states."""
-    few, many = (counted_state(store, d_k, d_v, n) for n in COUNTED)
+    many = counted_state(store, d_k, d_v, COUNTED[1])
     if store.traits.bounded:
         return many
+    few = counted_state(store, d_k, d_v, COUNTED[0])
     per_pair = (many - few) / (COUNTED[1] - COUNTED[0])
     return many + per_pair * (n_memories - COUNTED[1])
 
