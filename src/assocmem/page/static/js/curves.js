@@ -69,13 +69,13 @@ export async function curves(choices) {
     async () => ({ data: await load(`curves/${state.width}/${state.beta}`), optimal: await load(`optimal/${state.width}`) }),
     async (answer) => {
       latest = answer;
-      paint();
       await draw();
       await move();
     },
     (error) => (byId("curves-text").textContent = error.message),
   );
   listen(["width", "beta", "hidden"], following(byId("curves-chart"), update));
+  listen(["hidden"], paint);
   listen(["hidden"], () => announce(`${shown().length} curves shown.`));
   listen(["m", "store", "cosine", "draw"], following(byId("curves-chart"), () => latest && move()));
   narrow.addEventListener("change", () => latest && draw());
