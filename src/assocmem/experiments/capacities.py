@@ -14,6 +14,7 @@ from assocmem.lab.capacity import capacity
 from assocmem.stores.softmax import SoftmaxAttention
 
 D_K = 64
+QUICK_LARGEST = 2**18  # where a quick run looks for a crossing that isn't there
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         found = capacity(
             (line.label, store), D_K, seed=settings.seed, workers=settings.workers, progress=part(i),
             statistic="median" if optimal else "rms", precision=_precision(settings, by_keys=optimal),
+            largest=QUICK_LARGEST if settings.quick and line.policy is not None and line.policy.depends_on_n else None,
         )  # fmt: skip
         similarity = store.similarity(D_K, 1)
         approximate = None if similarity is None or line.policy not in (None, Constant(8.0)) else (

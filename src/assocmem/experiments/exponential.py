@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from assocmem import theory
 from assocmem.core.register import make_store
+from assocmem.core.sharpness import Constant
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.keys import key_curves
 from assocmem.lab.similarities import similarity_curves
@@ -27,12 +29,13 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     rows += key_curves([*stores, softmax], D_K, drawn, **few, progress=part(1), **shared)
     if not settings.quick:
         rows += key_curves([softmax], D_K, [2**20], trials=4, targets=8, dtype="float32", progress=part(2), **shared)
+    whole = theory.softmax_capacity(Constant(BETA), D_K).value or 0.0
     return Outcome(
         rows,
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": list(ORDER), "rule": 1.0,
          "rule_text": "recall fails: interference larger than signal"},
         "Two terms do worse than a straight line, because the constant gives every memory a weight near 1; every "
-        "further term adds a higher power. The whole exponential reaches 1 only at 1,272,264 memories.",
+        f"further term adds a higher power. The whole exponential reaches 1 only at {whole:,.0f} memories.",
         {"d_k": D_K, "beta": BETA},
     )  # fmt: skip
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from assocmem import theory
 from assocmem.core.sharpness import Constant, LogN, QwenLogN, YaRN
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.keys import key_curves
 from assocmem.lab.similarities import similarity_curves
 from assocmem.stores.softmax import SoftmaxAttention
 
-D_K, BETA, REFERENCE = 64, 8.0, 1024
+D_K, BETA, REFERENCE, FAR = 64, 8.0, 1024, 2**21
 RULES = (
     ("fixed", Constant(BETA)),
     ("Su / Scalable-Softmax", LogN(REFERENCE, BETA)),
@@ -34,12 +35,22 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         rows,
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": [label for label, _ in RULES],
          "rule": 1.0, "rule_text": "recall fails: interference larger than signal"},
-        f"All rules have beta = {BETA:g} at M = {REFERENCE}. With beta fixed recall fails at 1.27 million "
-        "memories; with beta growing like log M the ratio falls as M grows. At 2 million, YaRN's (log M)^2 leaves "
-        "sixty times less than Su's and Qwen's log M. Far right, few similarities carry the mean "
-        "square, so they are drawn tilted.",
+        _caption(),
         {"d_k": D_K, "beta": BETA, "reference": REFERENCE},
     )  # fmt: skip
+
+
+def _caption() -> str:
+    fails = theory.softmax_capacity(Constant(BETA), D_K).value or 0.0
+    su, yarn = (
+        theory.softmax_ratio(policy, D_K, FAR).value or 0.0 for label, policy in RULES if label in (RULES[1][0], "YaRN")
+    )
+    return (
+        f"All rules have beta = {BETA:g} at M = {REFERENCE}. With beta fixed recall fails at {fails:,.0f} memories; "
+        f"with beta growing like log M the ratio falls as M grows. At M = {FAR:,} YaRN's (log M)^2 leaves "
+        f"{su / yarn:.0f} times less than Su's and Qwen's log M. Far right, few similarities carry "
+        "the mean square, so they are drawn tilted."
+    )
 
 
 EXPERIMENT = Experiment(

@@ -28,7 +28,7 @@ LARGEST_BY_KEYS = 1 << 14
 STREAMS, FEWEST_STREAMS = 32, 8
 MOST_PIECES = 1 << 14
 LONGEST_STREAM = 1 << 23
-PILOT_TRIALS = 20
+PILOT_TRIALS, PILOT_TRIALS_BY_KEYS = 20, 64
 KEYS_A_POINT = 1 << 14
 FEW = 16
 PATIENCE = 3.0  # seconds for one M of the first search
@@ -72,18 +72,21 @@ class Search:
         Where no largest M was named, the doubling also ends at the first M that takes longer than PATIENCE.
         """
         limit = self.largest or LARGEST_BY_KEYS
-        counts, curve = [min(2, limit)], self._key_ratios([min(2, limit)], self._keys_a_point // 4, limit)
+        counts, curve = [min(2, limit)], self._pilot_keys(min(2, limit), limit)
         began = time.perf_counter()
         while counts[-1] < limit and not _beyond(curve[-1], self.threshold):
             if self.largest is None and time.perf_counter() - began > PATIENCE:
                 break
             began = time.perf_counter()
             counts.append(min(2 * counts[-1], limit))
-            curve += self._key_ratios(counts[-1:], self._keys_a_point // 4, limit)
+            curve += self._pilot_keys(counts[-1], limit)
         found = crossing_of_curve(counts, curve, self.threshold)
         if found.value is None:
             return counts, curve
         return self._homing(found.value, limit, lambda ns: self._key_ratios(ns, self._keys_a_point, ns[-1]))
+
+    def _pilot_keys(self, n: int, limit: int) -> list[Estimate]:
+        return self._key_ratios([n], self._keys_a_point // 4, limit, most=PILOT_TRIALS_BY_KEYS)
 
     @property
     def _keys_a_point(self) -> int:
@@ -145,7 +148,7 @@ class Search:
             for sigma, n in zip(sigmas, counts, strict=True)
         ]
 
-    def _key_ratios(self, counts: list[int], keys_a_point: int, largest: int) -> list[Estimate]:
+    def _key_ratios(self, counts: list[int], keys_a_point: int, largest: int, most: int = 512) -> list[Estimate]:
         """Measure the ratio at each M by drawn keys, about `keys_a_point` of them in all trials, read as at `largest`.
 
         Weights of each value channel are read by one write for every target, so such stores get an eighth.
@@ -155,7 +158,7 @@ class Search:
         targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
         reading = reading_of(self.one.store, largest)
         for n in counts:
-            trials = max(12, min(512, keys_a_point // n))
+            trials = max(12, min(most, keys_a_point // n))
             plan = KeyPlan(
                 "capacity", (self.one,), self.d_k, (n,), seed=self.seed, trials=trials, targets=targets,
                 cosines=(self.cosine,),
