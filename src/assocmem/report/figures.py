@@ -22,6 +22,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"
 WIDTH, HEIGHT, PANEL_HEIGHT = 620, 380, 260
+PICK = "pick"
 AXIS_STYLE = {"gridColor": "#ececec", "domainColor": "#999", "tickColor": "#999", "titleFontWeight": "normal"}
 SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
 
@@ -180,7 +181,7 @@ def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any
         layers += _live_layers(axes)
     import altair as alt
 
-    return alt.layer(*layers).properties(width=WIDTH, height=int(view.get("height", HEIGHT)))
+    return alt.layer(*layers, width=WIDTH, height=int(view.get("height", HEIGHT)))
 
 
 def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
@@ -244,14 +245,14 @@ def _shown(canvas: Canvas) -> Any:
     import altair as alt
 
     if canvas.mode != "report":
-        return alt.value(1.0)
-    return alt.condition(_legend_pick(), alt.value(1.0), alt.value(0.08))
+        return alt.OpacityValue(1.0)
+    return alt.OpacityValue(0.08, condition={"param": PICK, "value": 1.0})
 
 
 def _legend_pick() -> Any:
     import altair as alt
 
-    return alt.selection_point(fields=["label"], bind="legend", name="pick")
+    return alt.selection_point(fields=["label"], bind="legend", name=PICK)
 
 
 def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes:
@@ -347,7 +348,8 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
     live = axes.canvas.mode == "live"
     place: dict[str, Any] = {"align": "left", "dx": 6, "dy": -8} if live else {"align": "right", "dx": -6, "dy": 9}
     words = alt.Chart(data).mark_text(color="#777", fontSize=11, **place)
-    return [line, words.encode(y=axes.up("level"), x=alt.value(0 if live else "width"), text="text:N")]
+    at = alt.XValue(0 if live else "width")  # type: ignore[no-untyped-call]  # Altair leaves it untyped
+    return [line, words.encode(y=axes.up("level"), x=at, text="text:N")]
 
 
 def check_one_definition(rows: Sequence[Row]) -> None:
@@ -475,7 +477,7 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> 
         .mark_rule(color="#0072B2", strokeWidth=2)
         .encode(x=alt.X("low:Q", scale=x_scale, title=title), x2="high:Q", y=y)
     )
-    return alt.layer(span, points).properties(width=WIDTH, height=26 * len(order))
+    return alt.layer(span, points, width=WIDTH, height=26 * len(order))
 
 
 _KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Any]] = {
