@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import mimetypes
 import socket
-import threading
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-FIRST = ("glyphs", "pictures/outer/0", "bars/outer/64/1/0", "curves/64/8", "optimal/64", "why", "stores")
-"""What the page asks for first: computed while the browser starts."""
+FIRST = ("offer", "glyphs", "pictures/outer/0", "bars/outer/64/1/0")
+"""What the page cannot start without: computed before its address is printed."""
 
 for _kind, _ending in (("text/javascript", ".js"), ("text/javascript", ".mjs"), ("application/wasm", ".wasm"),
                        ("font/woff2", ".woff2"), ("text/x-python", ".py")):  # fmt: skip
@@ -104,9 +104,10 @@ def listen(port: int) -> socket.socket:
     return made
 
 
-def _prepare() -> None:
-    for path in FIRST:
-        document(path)
+def _worth_saying(record: logging.LogRecord) -> bool:
+    """Tell whether a line of the server's log is more than that a browser was still there when it was stopped."""
+    cancelled = bool(record.exc_info and record.exc_info[0] and issubclass(record.exc_info[0], asyncio.CancelledError))
+    return not cancelled and "graceful shutdown" not in record.getMessage()
 
 
 def serve(port: int = 8765, *, browser: bool = True) -> None:
@@ -117,8 +118,8 @@ def serve(port: int = 8765, *, browser: bool = True) -> None:
     found = listen(port)
     threadpool_limits(1)  # many small answers at once: a thread each is enough
     address = f"http://localhost:{found.getsockname()[1]}/"
-    document("offer")
-    threading.Thread(target=_prepare, daemon=True).start()
+    for path in FIRST:
+        document(path)
     print(f"assocmem explore: {address}  (Ctrl-C to stop)", flush=True)
     if browser:
         import webbrowser
@@ -126,8 +127,7 @@ def serve(port: int = 8765, *, browser: bool = True) -> None:
         webbrowser.open(address)
     config = uvicorn.Config(application(), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
-    # A browser that keeps its connection open isn't an error when the page is stopped.
-    logging.getLogger("uvicorn.error").addFilter(lambda record: "graceful shutdown" not in record.getMessage())
+    logging.getLogger("uvicorn.error").addFilter(_worth_saying)
     try:
         server.run(sockets=[found])
     except KeyboardInterrupt:

@@ -59,10 +59,12 @@ function sharing() {
 async function start() {
   anchors();
   sharing();
+  const drawing = globalThis.vegaEmbed ? null : vega();
+  drawing?.catch(() => null); // awaited below, after the opening picture
   const choices = await load("offer");
   offer(checksFor(choices));
   await hero(choices);
-  if (!globalThis.vegaEmbed) await vega();
+  await drawing;
   await bars(choices);
   document.documentElement.dataset.ready = "bars";
   await Promise.all([curves(choices), contexts(choices), hand(), model(), why(), stores(), streams(choices)]);
