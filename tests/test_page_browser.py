@@ -1,6 +1,6 @@
 """Every section of the live page, driven in headless Chromium by mouse and keyboard.
 
-The `tab` fixture fails a test on any console error or warning, page error, failed request or request elsewhere.
+One file, because all of it shares one browser and one server. The `tab` fixture fails a test on any console error or warning, page error, failed request or request elsewhere.
 """
 
 from __future__ import annotations
@@ -427,10 +427,15 @@ def test_nothing_overflows(tab, width):
 def test_an_answer_that_does_not_come_is_a_sentence(chrome, address):
     tab = Tab(chrome).open(address)
     sentence = "the server is busy elsewhere."
-    tab.page.route("**/data/bars/cubed/**", lambda r: r.fulfill(status=404, json={"error": sentence}))
+    failing = [True]
+
+    def answer(route):
+        route.fulfill(status=404, json={"error": sentence}) if failing else route.continue_()
+
+    tab.page.route("**/data/bars/cubed/**", answer)
     tab.page.click("#bars-stores button[data-value=cubed]")
     expect(tab.page.locator("#bars-text")).to_have_text(sentence)
-    tab.page.unroute("**/data/bars/cubed/**")
+    failing.clear()
     tab.page.click("#bars-stores button[data-value=relu]")
     tab.page.click("#bars-stores button[data-value=cubed]")
     expect(tab.page.locator("#bars-text")).to_contain_text("cubed ReLU")
