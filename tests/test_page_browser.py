@@ -1,6 +1,7 @@
 """Every section of the live page, driven in headless Chromium by mouse and keyboard.
 
-One file, because all of it shares one browser and one server. The `tab` fixture fails a test on any console error or warning, page error, failed request or request elsewhere.
+One file, because all of it shares one browser and one server. The `tab` fixture fails a test on
+any console error or warning, page error, failed request or request elsewhere.
 """
 
 from __future__ import annotations
