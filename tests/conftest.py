@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,14 @@ def nan_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         if "torch" in sys.modules:
             torch = sys.modules["torch"]
             monkeypatch.setattr(torch, name, _filled(getattr(torch, name), lambda x: x.dtype.is_floating_point))
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Return a function that runs a command of `assocmem` in this process: ask("list", "--json").json."""
+    from commandline import asked
+
+    return partial(asked, capture=capsys)
 
 
 def _filled(make: Callable[..., Any], floating: Callable[[Any], bool]) -> Callable[..., Any]:

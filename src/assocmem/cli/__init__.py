@@ -18,6 +18,7 @@ from typer.exceptions import Abort, Exit, TyperException
 
 from assocmem.core.errors import AssocmemError, ConvergenceWarning, IllConditionedWarning, UnstableWarning
 
+INTERRUPTED = 130
 OWN_WARNINGS = (UnstableWarning, IllConditionedWarning, ConvergenceWarning)
 
 app = typer.Typer(
@@ -28,6 +29,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+class Stopped(Exception):  # noqa: N818  (no error: the user's wish)
+    """Ctrl-C came and was dealt with; the text says what is left of the work."""
 
 
 def _version(wanted: bool) -> None:
@@ -59,7 +64,11 @@ def run(arguments: list[str] | None = None) -> int:
         with _warnings_as_notes():
             status = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
+        if status == INTERRUPTED:  # typer met Ctrl-C first
+            raise KeyboardInterrupt
         return int(status) if isinstance(status, int) else 0
+    except Stopped as stop:
+        return _failed(str(stop), INTERRUPTED)
     except AssocmemError as error:
         return _failed(str(error))
     except TyperException as error:
@@ -68,11 +77,13 @@ def run(arguments: list[str] | None = None) -> int:
     except Exit as stop:
         return int(stop.exit_code)
     except (Abort, KeyboardInterrupt):
-        return _failed("stopped.", 130)
+        return _failed("stopped.", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever reads our output has enough of it; what is left must not fail again when Python closes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _enough()
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer met it first
+            return _enough()
+        raise
     except MemoryError as error:
         return _failed(f"there is not enough memory for this: {error or 'an array did not fit'}; ask for less.")
     except Exception as error:
@@ -99,6 +110,12 @@ def _warnings_as_notes() -> Iterator[None]:
 
         warnings.showwarning = note
         yield
+
+
+def _enough() -> int:
+    """Whoever reads our output has enough of it; what is left must not fail again when Python closes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def _failed(sentence: str, status: int = 2) -> int:

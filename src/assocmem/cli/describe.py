@@ -43,7 +43,7 @@ def show(
 
     made = make_store(store)
     options = {} if ":" in store else dict(entry(store).options)
-    summary = made.summary if ":" in store else entry(store).summary
+    summary = _own_summary(made) if ":" in store else entry(store).summary
     capacity = _capacity_at_64(made)
     if as_json:
         print_json(
@@ -168,6 +168,13 @@ def _state_words(store: Store) -> str:
     if count is None:
         return "–"
     return f"{count:,} numbers, whatever is written" if store.traits.bounded else f"{count // 64:,} numbers a memory"
+
+
+def _own_summary(store: Store) -> str:
+    """Return a user's store's summary, or else the first line of its docstring."""
+    first = (type(store).__doc__ or "").strip().partition("\n")[0]
+    made_by_dataclass = first.startswith(f"{type(store).__name__}(")
+    return store.summary or ("–" if made_by_dataclass or not first else first)
 
 
 def _short_source(store: Store) -> str:

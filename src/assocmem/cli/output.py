@@ -75,7 +75,12 @@ def _console() -> Any:
 
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to `cli.run`; rich would end the program with an error."""
+            raise
+
+    return Quiet(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120)
 
 
 @contextmanager

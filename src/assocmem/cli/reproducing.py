@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import platform
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from assocmem.cli import app
+from assocmem.cli import Stopped, app
 from assocmem.cli.output import clean, interval, number, print_table
 from assocmem.cli.settings import writable
 
@@ -53,8 +52,7 @@ def reproduce(
     done = len(run.results)
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {out / 'index.html'}")
     if interrupted:
-        print("Stopped by Ctrl-C: what was finished is written, the rest is named in the report.", file=sys.stderr)
-        raise typer.Exit(130)
+        raise Stopped("stopped by Ctrl-C: what was finished is written, and the report names the rest.")
     if any(row["verdict"] == "differs" for row in rows):
         raise typer.Exit(1)
 
