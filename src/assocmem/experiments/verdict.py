@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from assocmem.core.results import Results
@@ -49,17 +50,17 @@ def meets(printed: float, value: float | None, low: float | None = None, high: f
 
 
 def half_digit(printed: float) -> float:
-    """Return half a unit of the last significant digit of `printed`, as its shortest text shows it.
+    """Return half a unit of the last digit of `printed`: of a whole number the last that is no zero.
 
-    >>> half_digit(0.46), half_digit(2700), half_digit(0.0)
-    (0.005, 50.0, 0.005)
+    >>> half_digit(0.46), half_digit(1.0), half_digit(2700), half_digit(0.0)
+    (0.005, 0.05, 50.0, 0.005)
     """
-    text = f"{printed:g}" if printed < 1e6 else f"{printed:.0f}"
-    if "e" in text:
-        return 0.5 * 10.0 ** int(text.split("e")[1])
-    if "." in text or printed == 0:
-        return 0.5 * 10.0 ** -len(text.split(".")[1]) if "." in text else 0.005
-    return 0.5 * 10.0 ** (len(text) - len(text.rstrip("0")))
+    if printed == 0:
+        return 0.005
+    digits = Decimal(str(printed))
+    if isinstance(printed, int) or (digits == digits.to_integral() and abs(digits) >= 10):
+        digits = digits.normalize()
+    return 0.5 * 10.0 ** int(digits.as_tuple().exponent)
 
 
 def _row(group: str, name: str, printed: Any, found: Mapping[str, Any] | None, exact: float | None, reason: str,
