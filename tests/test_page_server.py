@@ -21,7 +21,8 @@ from assocmem.page import data, export, server
 from assocmem.page.vendor import STATIC
 from assocmem.report.export import make_bundle
 
-testclient = pytest.importorskip("starlette.testclient", reason="needs httpx")
+pytest.importorskip("httpx2", reason="starlette's test client needs httpx2")
+testclient = pytest.importorskip("starlette.testclient")
 
 FEW = ("head", "glyphs", "bars/outer/64/1/0", "bars/softmax/64/1/0/8", "hand/softmax/1", "streams/mamba-2/0.9/1")
 

@@ -44,6 +44,8 @@ def reproduce(
 
     wanted = chosen(only)
     writable(out)
+    if quick and workers is None:
+        workers = 1  # its tasks are small, and charts are drawn beside
     run = Run(out, Settings(seed=seed, quick=quick, workers=workers))
     began = time.perf_counter()
     interrupted = run.experiments(wanted)
@@ -69,14 +71,17 @@ class Run:
 
     def experiments(self, wanted: Sequence[Experiment]) -> bool:
         """Run and write the experiments one by one, drawing beside; return whether Ctrl-C stopped them."""
+        import numpy.linalg  # noqa: F401  only a BLAS that is loaded can be limited
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from threadpoolctl import threadpool_limits
 
         # A fresh process: charts take memory of their own, which goes back when they are drawn.
         self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_ready)
         self._pool.submit(_warm)
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bars:
+        # Measuring has threads of its own, so BLAS needs none, and charts are drawn beside.
+        with threadpool_limits(1, "blas"), Progress(*columns, console=Console(stderr=True)) as bars:
             for experiment in wanted:
                 task = bars.add_task(experiment.name, total=1000)
 
@@ -125,7 +130,8 @@ VERDICT_WORDS = {
     "exact_in_interval": "whether the interval holds the exact value; one in twenty is false by the meaning of 95 %",
     "ratio": "length of the interference divided by the length of the signal, dimensionless",
     "capacity": "the number of memories, the target included, at which the named statistic of the ratio reaches 1",
-    "verdict": "agrees: to the printed digits; explained: the reason accounts for the difference; differs: it does not",
+    "verdict": "agrees: ours, or its interval, meets the printed number widened by half a unit of its last digit; "
+    "explained: the reason accounts for the difference; differs: it does not",
 }
 
 
@@ -151,24 +157,30 @@ def _draw(results: Results, folder: Path, quick: bool) -> str:
     from assocmem.report.html import inline_chart
 
     spec = specification(results)
-    draw(results, folder, ("png",) if quick else FORMATS, spec=spec)
+    if quick:
+        draw(results, folder, ("png",), spec=spec, scale=1)
+    else:
+        draw(results, folder, FORMATS, spec=spec)
     return inline_chart(spec)
 
 
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
-    print_table(
-        ["number", "printed", "measured", "95 % interval", "exact", "verdict"],
-        [
-            [r["name"], r["printed"] if isinstance(r["printed"], str) else number(r["printed"]), number(r["value"]),
-             interval(r["low"], r["high"]), number(r["exact"]),
-             r["verdict"] + (f": {r['reason']}" if r["verdict"] != "agrees" and r["reason"] else "")]
-            for r in rows
-        ],
-        title="Every printed number, repeated",
-        numeric=("printed", "measured", "95 % interval", "exact"),
-    )  # fmt: skip
+    notes: list[str] = []
+    lines = []
+    for r in rows:
+        verdict = r["verdict"]
+        if verdict != "agrees" and r["reason"]:
+            notes += [r["reason"]] * (r["reason"] not in notes)
+            verdict += f" ({notes.index(r['reason']) + 1})"
+        printed = r["printed"] if isinstance(r["printed"], str) else number(r["printed"])
+        span = interval(r["low"], r["high"])
+        lines.append([r["name"], printed, number(r["value"]), span, number(r["exact"]), verdict])
+    columns = ["number", "printed", "measured", "95 % interval", "exact", "verdict"]
+    print_table(columns, lines, title="Every printed number, repeated", numeric=columns[1:5])
+    for i, note in enumerate(notes):
+        print(f"({i + 1}) {note}")
     covered = [r["exact_in_interval"] for r in rows if r["exact_in_interval"] is not None]
     kinds = {v: sum(r["verdict"] == v for r in rows) for v in ("agrees", "explained", "differs")}
     print(

@@ -21,7 +21,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     shared = settings.shared("linear-stores")
     outer, optimal = (OUTER, make_store("outer-product")), (OPTIMAL, make_store("optimal-linear"))
     rows = similarity_curves([outer], D_K, counts, streams=settings.fewer(100, 20), progress=part(0), **shared)
-    trials = settings.fewer(10, 4)
+    trials = settings.fewer(10, 6)
     most = settings.fewer(160, 16)
     rows += key_curves([outer], D_K, counts, trials=trials, most=most, progress=part(1), **shared)
     rows += key_curves(

@@ -43,8 +43,9 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "y_title": "bits recalled per number of state",
          "order": [label for label, _ in STORES]},
         "Bits of one recall, d_v/2 log2(1 + 1/ratio^2) at the median ratio, times M, divided by the numbers held "
-        "(counted from the arrays). A matrix has a most economical M; a store that keeps its pairs pays for every one "
-        "of them and is worth it while recall is clean. At ratio 0 (least squares up to M = 64) bits are not defined.",
+        "(counted from the arrays). A matrix is shared by all its memories: the more it holds, the more its numbers "
+        "tell, up to a limit, though each recall gets worse. A store that keeps its pairs pays for every one of "
+        "them and is worth it while recall is clean. At ratio 0 (least squares up to M = 64) bits are not defined.",
         {"d_k": D_K, "d_v": D_V},
     )  # fmt: skip
 

@@ -9,13 +9,15 @@ from assocmem.ruler import Geometry
 SHARED = 0.25
 UNEVEN = 0.5
 SPREAD = 0.05
+FAR_FROM_ONE = 0.2
 
 
 def explain(found: Geometry, kind: str) -> list[str]:
     """Return sentences on why recall of such keys is as it is; `kind` is "raw", "centred" or "whitened".
 
     A shared mean is named where it makes up a quarter of E cos² or more; uneven use of directions where the
-    participation ratio is below half the width; lengths where they scatter by more than 5 %.
+    participation ratio is below half the width; lengths where they scatter by more than 5 %; what a
+    sharpness means where the mean length is off by more than a fifth.
     """
     words = []
     name = kind.capitalize()
@@ -42,6 +44,13 @@ def explain(found: Geometry, kind: str) -> list[str]:
         words.append(
             f"{name} keys have lengths from {found.norm_min:.3g} to {found.norm_max:.3g}: σ sees k.x, so a long "
             "key weighs more in every recall than a short one in its own. Normalising makes lengths one."
+        )
+    if found.norm_mean and abs(found.norm_mean - 1) > FAR_FROM_ONE:
+        square = found.norm_mean**2 + found.norm_std**2
+        words.append(
+            f"{name} keys have a mean squared length of {square:.3g}. A sharpness beta is meant for keys of length 1: "
+            f"here it acts as {square:.3g} times as much. Normalise them, or give beta divided by {square:.3g} (a "
+            f"transformer's 1/sqrt(d_k) on keys of length sqrt(d_k) is beta = {1 / math.sqrt(found.d):.3g} here)."
         )
     if effective is not None and not words:
         words.append(

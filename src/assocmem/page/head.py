@@ -38,7 +38,7 @@ BETA = 6.0
 # GPT-2 small (Radford et al. 2019): width of the model, of a head, heads and hidden units in a layer.
 MODEL_WIDTH, HEAD_WIDTH, HEADS, HIDDEN = 768, 64, 12, 3072
 
-MLP_KEYS = np.array([[0.7, 0.7, 0.0, 0.1], [0.0, 0.1, 0.9, 0.4], [-0.5, 0.5, 0.5, 0.5], [0.8, -0.6, 0.0, 0.0]])
+MLP_KEYS = np.array([[0.7, 0.7, 0.0, 0.1], [0.0, 0.1, 0.9, 0.4], [-0.5, 0.5, 0.1, 0.5], [0.8, -0.6, 0.0, 0.0]])
 MLP_VALUES = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
 MLP_INPUT = np.array([[0.1, 0.2, 0.9, 0.4]])
 

@@ -345,10 +345,8 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
     line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=axes.up("level"))
     if not text:
         return [line]
-    live = axes.canvas.mode == "live"
-    place: dict[str, Any] = {"align": "left", "dx": 6, "dy": -8} if live else {"align": "right", "dx": -6, "dy": 9}
-    words = alt.Chart(data).mark_text(color="#777", fontSize=11, **place)
-    at = alt.XValue(0 if live else "width")  # type: ignore[no-untyped-call]  # Altair leaves it untyped
+    words = alt.Chart(data).mark_text(color="#777", fontSize=11, align="left", dx=6, dy=-8)
+    at = alt.XValue(0)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
     return [line, words.encode(y=axes.up("level"), x=at, text="text:N")]
 
 

@@ -128,6 +128,8 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
         return none("best sharpness", reason, regime=words, source=source)
     if cosine <= 0:
         return predict("best sharpness", -math.inf, regime=words, source=source)
+    if cosine < 1e-9:  # the left side is 2 b/d there
+        return predict("best sharpness", math.log(cosine) + math.log(width / 2), regime=words, source=source)
     high = width * cosine / (1 - cosine * cosine) + width
     root = brentq(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high, xtol=1e-300, rtol=4 * EPS)
     error = 64 * EPS * (1 + 1 / (1 - cosine))
@@ -214,7 +216,8 @@ def _sentence(
         )
     if sharpness is not None:
         serves = f"sharpness {best.value:.6g} is the best and serves up to {limit}" if best.value is not None else (
-            f"no sharpness is too large, and together they serve up to {limit}"
+            "sharper is always better for a clean query, so there is no largest M"
+            if limit == "any M" else f"sharper is always better, up to {limit}"
         )  # fmt: skip
         return f"M = {n:.6g} memories at a ratio of {ratio:g} need a sharpness of at least {sharpness:.6g}; {serves}."
     return (

@@ -70,7 +70,7 @@ function readOut(store, data, at) {
   lengths(data.signal[at], data.interference[at]);
   const none = expected === null && data.expected_reason ? ` Expected: none (${data.expected_reason}).` : "";
   const sentence =
-    `${store.label}, ${whole(state.m)} memories: the target's weight is 1, the other ${whole(state.m - 1)} together weigh ` +
+    `${store.label}, ${whole(state.m)} memories: relative to the target's weight, the other ${whole(state.m - 1)} together weigh ` +
     `${figure(ratio)} (root of the sum of their squares). Recall ${verdict}.${none}`;
   byId("bars-text").textContent = sentence;
   announce(sentence);

@@ -5,7 +5,7 @@ export const defaults = {
   store: "outer", m: 32, beta: 8, cosine: 1, width: 64, draw: 0, hidden: "",
   reference: 1024, longbeta: 8, longwidth: 64,
   needm: 1048576, needratio: 1, needcosine: 1, needwidth: 64,
-  token: 6, rule: "delta-net", decay: 1, strength: 1,
+  token: 6, rule: "delta-net", decay: 0.99, strength: 1,
 };
 export const state = { ...defaults };
 const listeners = [];
