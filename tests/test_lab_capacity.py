@@ -8,7 +8,7 @@ import pytest
 
 from assocmem.core.activation import Exp, ExpSeries, Linear, ReLU, SwiGLU
 from assocmem.core.errors import InputError
-from assocmem.core.sharpness import LogN, QwenLogN
+from assocmem.core.sharpness import LogN, QwenLogN, ScalableSoftmax
 from assocmem.inputs import EqualCosine
 from assocmem.lab.capacity import capacity
 from assocmem.lab.predicted import predicted_capacity, predicted_ratio
@@ -150,6 +150,35 @@ def test_predictions_say_why_there_is_none():
 
 
 # ---------------------------------------------------------------------- growth with the width
+
+
+@pytest.mark.parametrize("sampler", ["similarities", "keys"])
+@pytest.mark.parametrize(
+    ("store", "settings", "exact"),
+    [
+        ("softmax", {"cosine": 0.0}, 1.1798),
+        ("outer-product", {"threshold": 0.1}, 1.08),
+        (("tenth", SoftmaxAttention(0.1)), {}, 2.2184),
+        (("ssmax", SoftmaxAttention(ScalableSoftmax(0.43))), {"seed": 1}, 4.0372),
+    ],
+)
+def test_capacities_of_a_few_memories(store, settings, exact, sampler):
+    # Eight intervals of 95 %: fixed seeds.
+    found = capacity(store, 8, sampler=sampler, precision=0.03, **settings)
+    assert found.prediction.value == pytest.approx(exact, rel=1e-4)
+    assert found.measured.low < exact < found.measured.high
+    assert ("between 1 and 2 memories" in found.measured.note) == (exact < 2)
+    assert ("the sharpness follows M" in found.measured.note) == (found.label == "ssmax")
+
+
+def test_argmax_is_measured_by_keys_and_jumps_are_named():
+    argmax = ("argmax", SoftmaxAttention(float("inf")))
+    found = capacity(argmax, 8, cosine=0.3).measured
+    assert found.sampler == "keys"
+    assert found.value is None
+    assert found.reason.startswith("between 1 and 2: the ratio jumps from 0 at M = 1 to infinity at M = 2")
+    with pytest.raises(InputError, match="finite σ"):
+        capacity(argmax, 8, sampler="similarities")
 
 
 def test_the_fitted_exponent_meets_the_exact_one():

@@ -423,7 +423,8 @@ SPREAD = np.array([0.98, 1.0, 1.02, 1.01, 0.99])[:, None]
 
 
 def power_curve(memories, slope=0.5, at=100.0):
-    return (np.asarray(memories) / at) ** slope
+    # The M - 1 others make the ratio: sqrt((M - 1)/99) passes 1 at M = 100.
+    return ((np.asarray(memories) - 1) / (at - 1)) ** slope
 
 
 def test_crossing_of_a_power_law_is_exact_between_points():
@@ -433,7 +434,7 @@ def test_crossing_of_a_power_law_is_exact_between_points():
     assert found.value == pytest.approx(100, rel=1e-12)
     assert found.low == pytest.approx(100, rel=1e-12)
     assert (found.reason, found.note, found.statistic, found.n_trials) == ("", "", "rms", 5)
-    assert ruler.crossing(memories, ratios, threshold=0.5).value == pytest.approx(25, rel=1e-12)
+    assert ruler.crossing(memories, ratios, threshold=0.5).value == pytest.approx(1 + 99 / 4, rel=1e-12)
 
 
 def test_the_interval_of_the_crossing_is_that_of_the_ratio_turned_round():
@@ -441,9 +442,9 @@ def test_the_interval_of_the_crossing_is_that_of_the_ratio_turned_round():
     found = ruler.crossing(memories, SPREAD * power_curve(memories))
     ratio = ruler.summarise((SPREAD * 1.0).ravel())
     # A ratio off by a factor c moves the crossing of a curve of slope 1/2 by c^-2.
-    assert found.value == pytest.approx(100 / ratio.value**2)
-    assert found.low == pytest.approx(100 / ratio.high**2, rel=1e-9)
-    assert found.high == pytest.approx(100 / ratio.low**2, rel=1e-9)
+    assert found.value == pytest.approx(1 + 99 / ratio.value**2)
+    assert found.low == pytest.approx(1 + 99 / ratio.high**2, rel=1e-9)
+    assert found.high == pytest.approx(1 + 99 / ratio.low**2, rel=1e-9)
 
 
 @pytest.mark.parametrize("statistic", ["mean", "median"])
@@ -505,8 +506,9 @@ def test_exact_zeros_below_the_crossing_are_no_obstacle():
 
 
 def test_a_single_trial_has_a_crossing_without_interval():
-    found = ruler.crossing([16, 64, 256], [[0.4, 0.8, 1.6]])
-    assert found.value == pytest.approx(100, rel=1e-9)
+    found = ruler.crossing([17, 65, 257], [[0.4, 0.8, 1.6]])
+    assert found.value == pytest.approx(101, rel=1e-9)
+    assert found.note == ""
     assert (found.low, found.high, found.n_trials) == (None, None, 1)
 
 
@@ -529,15 +531,43 @@ def test_a_true_dip_below_the_threshold_is_noted_and_the_first_crossing_kept():
 
 def test_a_curve_of_estimates_may_have_different_trials():
     curve = [ruler.summarise(np.full(10, 0.5)), ruler.summarise(np.full(4, 2.0))]
-    found = ruler.crossing_of_curve([16, 256], curve)
-    assert found.value == pytest.approx(64)
+    found = ruler.crossing_of_curve([17, 257], curve)
+    assert found.value == pytest.approx(65)
     assert found.n_trials == 4
 
 
-def test_an_infinite_ratio_lies_above():
-    found = ruler.crossing([16, 64, 256], [[0.5, 0.9, math.inf]] * 4)
-    assert found.value == pytest.approx(64)
-    assert found.ratio_there is None
+def test_a_jump_to_infinity_is_no_capacity():
+    found = ruler.crossing([1, 2, 3], [[0.0, 0.0, math.inf]] * 4)
+    assert (found.value, found.ratio_there) == (None, None)
+    assert found.reason.startswith("between 2 and 3: the ratio jumps from 0 at M = 2 to infinity at M = 3")
+    assert ruler.crossing([16, 64, 256], [[0.5, 0.9, math.inf]] * 4).reason.startswith("between 64 and 256")
+    later = ruler.crossing([17, 65, 257, 900], [[0.5, 0.8, 1.6, math.inf]] * 4)
+    assert later.value == pytest.approx(1 + 64 * 1.25**2)
+
+
+@pytest.mark.parametrize("m", [1.05, 1.5, 2.3, 4.8])
+def test_small_capacities_follow_the_sum_of_the_others(m):
+    memories = [1, 2, 3, 4, 5, 6]
+    found = ruler.crossing(memories, SPREAD * np.sqrt((np.asarray(memories) - 1) / (m - 1)))
+    assert found.value == pytest.approx(1 + (m - 1) / np.mean(SPREAD**2), rel=1e-9)
+    assert found.low < m < found.high
+    assert found.note == ("between 1 and 2 memories: no other memory fits beside the target" if m < 2 else "")
+
+
+def test_nobody_is_sent_below_two_memories():
+    none = ruler.crossing([1, 2], [[math.inf, math.inf]] * 3)
+    assert none.reason.endswith("M = 1, where the ratio is infinite: a query may give its own memory no weight")
+    assert ruler.crossing([2, 3], SPREAD * [1.5, 2.0]).reason.endswith("no other memory fits")
+    assert ruler.crossing([1, 3], SPREAD * [1.5, 2.0]).reason.endswith("not even one memory fits")
+    assert ruler.crossing([3, 4], SPREAD * [1.5, 2.0]).reason.endswith("measure smaller M")
+
+
+def test_an_interval_without_an_end_says_why():
+    rising = ruler.crossing([10, 50, 101], SPREAD * power_curve([10, 50, 101]))
+    assert rising.note == "the upper end of the interval lies beyond the measured M = 101"
+    few = ruler.crossing([16, 256], SPREAD * [0.5, 2.0], statistic="median")
+    assert few.low is None
+    assert few.note.startswith("the interval is open; M = 16: ")
 
 
 @pytest.mark.parametrize(

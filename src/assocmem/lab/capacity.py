@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from assocmem.core.errors import InputError
 from assocmem.core.types import Estimate, Prediction
 from assocmem.inputs import Law
 from assocmem.lab.predicted import predicted_capacity
-from assocmem.lab.search import PRECISION, Search
+from assocmem.lab.search import FEW, PRECISION, Search
 from assocmem.lab.subject import subject
 from assocmem.lab.workers import Progress, Workers
 from assocmem.ruler import Capacity, crossing_of_curve
 from assocmem.ruler.estimate import Statistic
+
+BETWEEN = (
+    "the sharpness follows M and exists at whole M alone; theory takes it at a real M, the measurement draws a line "
+    "between the two next to it, which can differ by some thousandths of M"
+)
 
 
 @dataclass(frozen=True)
@@ -93,11 +98,12 @@ def capacity(
     (True, True)
     """
     one = subject(store)
-    by_form = one.sigma(d_k, 2) is not None and keys == "sphere"
+    sigma = one.sigma(d_k, 2)
+    by_form = sigma is not None and math.isfinite(getattr(sigma, "beta", 0.0)) and keys == "sphere"
     if sampler not in ("auto", "similarities", "keys"):
         raise InputError(f"`sampler` must be auto, similarities or keys; got {sampler!r}.")
     if sampler == "similarities" and not by_form:
-        raise InputError(f"{one.label} with such keys is not of the form V^T σ(K x); measure it by the keys sampler.")
+        raise InputError(f"{one.label} with such keys is not of the form V^T σ(K x) with a finite σ; measure it by the keys sampler.")
     if not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
     if not 0 < precision < 1:
@@ -107,6 +113,8 @@ def capacity(
     search = Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
     counts, curve = search.by_keys() if sampler == "keys" or not by_form else search.by_similarities()
     found = crossing_of_curve([float(n) for n in counts], curve, threshold)
+    if one.changes_with_n and found.value is not None and found.value < FEW:
+        found = replace(found, note="; ".join(filter(None, [found.note, BETWEEN])))
     if keys == "sphere":
         prediction = predicted_capacity(one, d_k, ratio=threshold, cosine=cosine, statistic=chosen)
     else:

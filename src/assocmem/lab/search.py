@@ -63,7 +63,9 @@ class Search:
         centre = float(counts[rises[0]])
         if squares[rises[0] - 1] > 0 and math.isfinite(squares[rises[0]]):
             gap = math.log(squares[rises[0]] / squares[rises[0] - 1])
-            centre *= 2 ** -(math.log(squares[rises[0]] / self.threshold**2) / gap)
+            back = math.log(squares[rises[0]] / self.threshold**2) / gap
+            others = counts[rises[0] - 1] - 1
+            centre = 1 + (centre - 1) * math.exp(-back * (math.log(centre - 1) - math.log(others)))
         return self._homing(centre, limit, self._ratios)
 
     def by_keys(self) -> tuple[list[int], list[Estimate]]:
@@ -80,10 +82,25 @@ class Search:
             began = time.perf_counter()
             counts.append(min(2 * counts[-1], limit))
             curve += self._pilot_keys(counts[-1], limit)
+        if counts == [2] and (curve[0].value or 0.0) > self.threshold:
+            counts, curve = [1, 2], self._pilot_keys(1, limit) + curve
+        counts, curve = self._closing_in(counts, curve, limit)
         found = crossing_of_curve(counts, curve, self.threshold)
         if found.value is None:
             return counts, curve
         return self._homing(found.value, limit, lambda ns: self._key_ratios(ns, self._keys_a_point, ns[-1]))
+
+    def _closing_in(self, counts: list[int], curve: list[Estimate], limit: int) -> tuple[list[int], list[Estimate]]:
+        """Where the ratio jumps to infinity, halve the gap that the jump lies in until it is one memory wide."""
+        known = dict(zip(counts, curve, strict=True))
+        while True:
+            counts = sorted(known)
+            values = [math.nan if known[n].value is None else float(known[n].value or 0.0) for n in counts]
+            i = next((i for i, value in enumerate(values) if value > self.threshold), 0)
+            if i == 0 or not math.isinf(values[i]) or counts[i] - counts[i - 1] == 1:
+                return counts, [known[n] for n in counts]
+            n = (counts[i] + counts[i - 1]) // 2
+            known[n] = self._pilot_keys(n, limit)[0]
 
     def _pilot_keys(self, n: int, limit: int) -> list[Estimate]:
         return self._key_ratios([n], self._keys_a_point // 4, limit, most=PILOT_TRIALS_BY_KEYS)
@@ -122,7 +139,7 @@ class Search:
         while True:
             sigma = sigma_of(self.one, self.d_k, n)
             if sigma not in found:
-                means = tilted_mean_squares(sigma, self.d_k, seed=self.seed, trials=PILOT_TRIALS, name="pilot")
+                means = tilted_mean_squares(sigma, self.d_k, seed=self.seed, trials=self._pilot_trials, name="pilot")
                 found[sigma] = float(means.mean())
             signal = float(np.asarray(sigma(np.array([self.cosine])))[0]) ** 2
             counts.append(n)
@@ -130,6 +147,10 @@ class Search:
             if n == (limit or 1 << 1000) or (squares[-1] > self.threshold**2 and not self.one.changes_with_n):
                 return counts, squares
             n = 2 * n if limit is None else min(2 * n, limit)
+
+    @property
+    def _pilot_trials(self) -> int:
+        return PILOT_TRIALS if self.precision <= 2 * PRECISION else PILOT_TRIALS // 2
 
     def _ratios(self, counts: list[int]) -> list[Estimate]:
         """Measure the ratio at each M by similarities, with streams long enough for PRECISION."""

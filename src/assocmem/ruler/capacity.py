@@ -16,7 +16,7 @@ from assocmem.ruler.estimate import Statistic, same_definition, summarise
 from assocmem.ruler.readings import Floats
 
 _METHOD = (
-    "upward crossing interpolated between measured M in log M and log ratio; limits are where the limits of the "
+    "upward crossing interpolated between measured M in log(M - 1) and log ratio; limits are where the limits of the "
     "curve's pointwise intervals cross"
 )
 
@@ -26,10 +26,11 @@ class Capacity:
     """Number of memories at which a curve crosses a threshold, or a sentence saying that it does not.
 
     value, low, high: M (a real number, the target counted) with its interval at `level`; `value` is None where
-    the curve does not cross, a limit is None where the measured M do not reach it. reason says why, else "".
+    the curve does not cross, or jumps to infinity. reason says why, else "". A limit is None where the measured M do
+    not reach it, and for a single trial.
     definition, statistic, threshold: of what was crossed. largest_m, ratio_there: the largest measured M and the
     curve's value at it. n_trials: at the measured M with the fewest. note: what else to know, such as a curve
-    that comes back below the threshold.
+    that comes back below the threshold, or why a limit is missing.
     """
 
     value: float | None
@@ -75,8 +76,8 @@ def crossing(
     not fit and M that do not increase. Cost: linear in the numbers given.
 
     >>> ratios = [[0.5, 1.9], [0.5, 2.1], [0.5, 2.0]]
-    >>> round(crossing([16, 256], ratios).value)
-    64
+    >>> round(crossing([17, 257], ratios).value)
+    65
     """
     counts = _checked_memories(memories)
     table = np.asarray(per_trial if isinstance(per_trial, list | tuple) else to_numpy(per_trial), dtype=np.float64)
@@ -103,7 +104,8 @@ def crossing_of_curve(
     A point whose whole interval lies below (above) the threshold is surely below (above). The crossing is sought
     between the last point surely below before the first surely above, and that point; where noise makes the
     curve cross several times in between, the middle crossing is taken. Between two M the curve is a straight
-    line in log M and log ratio (in the ratio itself where one end is zero). The lower limit is where the upper
+    line in log(M - 1) and log ratio, as the M - 1 others add up in the square (in the ratio itself where one end is
+    zero; from M = 1 in the square). The lower limit is where the upper
     limits of the curve's intervals cross, the upper limit where their lower limits do: inverting an interval
     that covers the ratio gives one that covers the crossing. Limits are straight lines between points too (for
     points whose errors go together; else the interval is somewhat wide, which `crossing` avoids). Measured M
@@ -128,12 +130,31 @@ def _capacity(
         raise InputError(f"`curve` holds an M without a measurement: {counts[values.index(math.nan)]:g}.")
     found = Curve(counts, values, [p.low for p in curve], [p.high for p in curve], threshold, dependence)
     value, low, high, note = found.crossing()
+    if value is not None and (low is None or high is None):
+        note = "; ".join(filter(None, [note, _why_no_limit(low, high, curve, counts)]))
     reason = "" if value is not None else found.why_not(unit)
     return Capacity(
         value, low, high, threshold, definition, curve[0].statistic, min(p.n_trials for p in curve),
         float(counts[-1]), values[-1] if math.isfinite(values[-1]) else None,
         seed=curve[0].seed, sampler=curve[0].sampler, level=curve[0].level, reason=reason, note=note,
     )  # fmt: skip
+
+
+def _why_no_limit(low: float | None, high: float | None, curve: Sequence[Estimate], counts: Floats) -> str:
+    """Return why a crossing has no interval or an open one; "" for a single trial, whose number says it."""
+    if min(point.n_trials for point in curve) < 2:
+        return ""
+    reasons = [
+        f"M = {n:g}: {point.reason or 'the ratio there has no interval'}"
+        for n, point in zip(counts, curve, strict=True)
+        if point.low is None or point.high is None
+    ]
+    if reasons:
+        return f"the interval is open; {reasons[0]}"
+    if low is None and high is None:
+        return "no interval: its ends lie beyond the measured M"
+    side, n = ("lower", counts[0]) if low is None else ("upper", counts[-1])
+    return f"the {side} end of the interval lies beyond the measured M = {n:g}"
 
 
 def _checked_memories(memories: Sequence[float] | Array) -> Floats:

@@ -62,17 +62,23 @@ class Curve:
         high = self._limit(0, stop - 1) if above is not None and stop > 0 else None
         places = self._places(start, stop)
         measured = any(limit is not None for limit in (*self.lows, *self.highs))
-        if not places or (measured and self.values[stop] <= self.threshold):
+        if not places or (measured and self.values[stop] <= self.threshold) or self.jump() is not None:
             return None, low, high, ""
         # An even number of crossings comes from a single trial that ends below: its first is the capacity.
         value = places[len(places) // 2] if len(places) % 2 else places[0]
-        notes = []
+        notes = ["between 1 and 2 memories: no other memory fits beside the target"] if 1 < value < 2 else []
         if below is not None and above is not None and above - below > 4:
             notes.append(f"{above - below - 1} measured M lie within the interval, which may be too narrow for that")
         later = [i for i in range(stop + 1, last + 1) if self._below(i)]
         if later:
             notes.append(f"the curve is below the threshold again at M = {self.memories[later[0]]:g}")
         return value, low and min(low, value), high and max(high, value), "; ".join(notes)
+
+    def jump(self) -> int | None:
+        """Return the last point before the first crossing where that goes to an infinite value, else None."""
+        above = [value > self.threshold for value in self.values]
+        first = above.index(True) if True in above else 0
+        return first - 1 if first > 0 and math.isinf(self.values[first]) else None
 
     def _below(self, i: int) -> bool:
         high = self.highs[i]
@@ -93,7 +99,8 @@ class Curve:
         if a is None or b is None or not a <= self.threshold < b:
             return None
         values = self.values[i], self.values[i + 1]
-        if self.dependence[i] == 1 or not self._logarithmic(*values) or not self._logarithmic(a, b):
+        whole = self.memories[i] > 1 and self._logarithmic(*values) and self._logarithmic(a, b)
+        if self.dependence[i] == 1 or not whole:
             return self._line(a, b, i)
         left, right = 0.0, 1.0
         for _ in range(40):
@@ -106,7 +113,7 @@ class Curve:
                 left = share
             else:
                 right = share
-        return float(self.memories[i] * (self.memories[i + 1] / self.memories[i]) ** left)
+        return self._at(i, left)
 
     def _logarithmic(self, a: float, b: float) -> bool:
         """Say whether the line from a to b is drawn in their logarithms: not where one is zero but for rounding."""
@@ -115,6 +122,9 @@ class Curve:
     def _line(self, a: float, b: float, i: int) -> float:
         """Return the M between memories i and i + 1 at which the line from a to b meets the threshold."""
         t = self.threshold
+        if self.memories[i] == 1 and math.isfinite(a + b):
+            # The M - 1 others add up in the square, which is a straight line in M where log(M - 1) is not finite.
+            return 1 + float((self.memories[i + 1] - 1) * (t * t - a * a) / (b * b - a * a))
         if math.isinf(b):
             share = 0.0
         elif math.isinf(a):
@@ -123,15 +133,32 @@ class Curve:
             share = math.log(t / a) / math.log(b / a)
         else:
             share = (t - a) / (b - a)
-        m, n = self.memories[i], self.memories[i + 1]
-        return float(m * (n / m) ** share)
+        return self._at(i, share)
+
+    def _at(self, i: int, share: float) -> float:
+        """Return the M at a share in [0, 1] of the way from memories i to i + 1 in log(M - 1)."""
+        others, more = self.memories[i] - 1, self.memories[i + 1] - 1
+        return 1 + float(others * (more / others) ** share if others else more * share)
 
     def why_not(self, unit: str) -> str:
         """Return the sentence for a curve that does not cross."""
-        first, last = self.values[0], self.values[-1]
-        if first > self.threshold:
+        first, last, jump = self.values[0], self.values[-1], self.jump()
+        if jump is not None:
+            m, n = self.memories[jump], self.memories[jump + 1]
             return (
-                f"already above {self.threshold:g} at the smallest M = {self.memories[0]:g}, where the {unit} is "
-                f"{first:.4g}; measure smaller M"
+                f"between {m:g} and {n:g}: the {unit} jumps from {self.values[jump]:.4g} at M = {m:g} to infinity at "
+                f"M = {n:g}, where a query may give its own memory no weight"
+            )
+        if first > self.threshold:
+            smallest = self.memories[0]
+            if math.isinf(first):
+                more = ": a query may give its own memory no weight"
+            elif smallest <= 2:
+                more = ": no other memory fits" if smallest == 2 else ": not even one memory fits"
+            else:
+                more = "; measure smaller M"
+            return (
+                f"already above {self.threshold:g} at the smallest M = {smallest:g}, where the {unit} is "
+                f"{'infinite' if math.isinf(first) else f'{first:.4g}'}{more}"
             )
         return f"not reached below M = {self.memories[-1]:g}; the {unit} there is {last:.4g}; raise --max-memories"
