@@ -135,3 +135,53 @@ def test_the_commit_is_given_only_from_an_own_checkout(tmp_path, monkeypatch):
     stranger.write_text("")
     monkeypatch.setattr(results, "__file__", str(stranger))
     assert header_for()["commit"] is None
+
+
+# ---------------------------------------------------------------------- what may stand at the target
+
+
+def test_only_a_regular_file_is_written_over(tmp_path):
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for target in (pipe, folder):
+        with pytest.raises(InputError, match="no regular file"):
+            results.write_whole(target, b"new")
+    assert pipe.is_fifo()
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["folder", "pipe"]
+
+
+def test_a_link_is_followed_and_a_file_keeps_its_mode(tmp_path):
+    real, link = tmp_path / "there" / "real", tmp_path / "link"
+    real.parent.mkdir()
+    real.write_bytes(b"old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    assert results.write_whole(link, b"new") == link
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    assert real.stat().st_mode & 0o777 == 0o640
+    dangling = tmp_path / "dangling"
+    dangling.symlink_to(tmp_path / "later")
+    results.write_whole(dangling, b"x")
+    assert (tmp_path / "later").read_bytes() == b"x"
+
+
+def test_a_new_file_has_the_usual_mode_and_the_umask_is_not_touched(tmp_path, monkeypatch):
+    (tmp_path / "usual").touch()
+
+    def refuse(mask):
+        raise AssertionError("the umask belongs to the whole process")
+
+    monkeypatch.setattr(os, "umask", refuse)
+    path = results.write_whole(tmp_path / "new", b"x")
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+@pytest.mark.parametrize("kind", results.FORMATS)
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x1c", "\r\n"])
+def test_signs_at_which_texts_may_be_split_read_back(tmp_path, kind, sign):
+    table = Results("signs", ({"# a": f"x{sign}y", "b": 1},), {"note": f"x{sign}y"})
+    again = Results.read(table.write(tmp_path, [kind])[0])
+    assert again.rows == table.rows
+    assert again.header == table.header

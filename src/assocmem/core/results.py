@@ -10,11 +10,13 @@ import json
 import math
 import os
 import platform
+import secrets
+import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ from assocmem.core.errors import FileFormatError, InputError
 if TYPE_CHECKING:
     import polars as pl
 
+_ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
 FORMATS = ("ndjson", "csv", "parquet")
 Row = dict[str, Any]
 
@@ -97,7 +100,7 @@ class Results:
     def _csv(self) -> bytes:
         frame = self.frame()
         types = {name: str(kind) for name, kind in frame.schema.items()}
-        comment = as_json(self._stamped() | {"columns": types}, indent=1).splitlines()
+        comment = as_json(self._stamped() | {"columns": types}, indent=1).split("\n")
         return ("".join(f"# {line}\n" for line in comment) + frame.write_csv()).encode()
 
     def _parquet(self) -> bytes:
@@ -151,6 +154,7 @@ def header_for(
     }
 
 
+@cache
 def _versions(*names: str) -> dict[str, str]:
     found = {}
     for name in names:
@@ -161,6 +165,7 @@ def _versions(*names: str) -> dict[str, str]:
     return found
 
 
+@cache
 def _commit() -> str | None:
     """Return the commit of assocmem's own checkout ("-dirty" with uncommitted changes), else None."""
     here = Path(__file__).resolve().parent
@@ -211,51 +216,60 @@ def _fields(value: Any) -> dict[str, Any]:
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """Return `value` as valid JSON: no NaN, no infinity, Unicode kept."""
-    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=indent)
+    encoder = _ENCODER if indent is None else json.JSONEncoder(allow_nan=False, ensure_ascii=False, indent=indent)
+    return encoder.encode(plain(value))
 
 
 def write_whole(path: Path, content: bytes | Iterable[Any]) -> Path:
     """Write `content` (bytes, or pieces of them) to `path` through a temporary file beside it; return the path.
 
-    Its folder is made where it is missing. Raises InputError with one sentence where that, or writing, fails.
+    Its folder is made where it is missing. A symbolic link is followed, and a file that stands there keeps its mode.
+    Raises InputError with one sentence where something else than a regular file stands there (a folder, a device, a
+    named pipe), and where writing fails.
     """
     temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
+        target = Path(os.path.realpath(path))
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise InputError(f"cannot write {path}: what stands there is no regular file; choose another name.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        # A file made by open has the mode that every new file gets here.
+        with open(beside, "xb") as file:
+            temporary = beside
             pieces: Iterable[Any] = (content,) if isinstance(content, bytes) else content
             for piece in pieces:
                 file.write(piece)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        if mode is not None:
+            os.chmod(beside, stat.S_IMODE(mode))
+        os.replace(beside, target)
     except OSError as error:
         raise InputError(
             f"cannot write {path}: {error.strerror or error}; choose a folder that can be written."
         ) from error
+    except ValueError as error:
+        if "null" not in str(error):
+            raise
+        raise InputError(f"`path` must not hold a null character; got {str(path)!r}.") from error
     finally:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)
     return path
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def _read_ndjson(path: Path) -> tuple[dict[str, Any], list[Row]]:
-    first, *rest = path.read_text(encoding="utf-8").splitlines()
+    # Only "\n" ends a row: other signs at which str.splitlines() splits may stand in a text.
+    first, *rest = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
     return json.loads(first)["header"], [dict(json.loads(line)) for line in rest]
 
 
 def _read_csv(path: Path) -> tuple[dict[str, Any], list[Row]]:
     import polars as pl
 
-    text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    count = next((i for i, line in enumerate(lines) if not line.startswith("# ")), len(lines))
+    lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+    # The header is an indented JSON object, so its last line, and none before, is the brace alone.
+    count = 1 + next((i for i, line in enumerate(lines) if line.rstrip("\r") == "# }"), len(lines))
     header = json.loads("\n".join(line[2:] for line in lines[:count]))
     # A column of nulls alone has the type Null, which a CSV reader does not know.
     types = {name: pl.String if kind == "Null" else getattr(pl, kind) for name, kind in header.pop("columns").items()}
