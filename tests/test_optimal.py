@@ -387,3 +387,22 @@ def test_numbers_out_of_range_are_refused_and_large_ones_within_it_are_not(n, li
     state = written(xp.asarray(keys.astype(np.float32)), xp.asarray(huge))
     with pytest.raises(RecallOverflowError, match="left the range of float32"):
         STORE.recall(state, xp.asarray(np.full((1, 5), 1e9, np.float32)))
+
+
+def test_two_threads_that_write_from_one_old_state_get_their_own_pairs(monkeypatch):
+    """The first writer stops between taking the buffer's end and writing, while a second writes from the same state."""
+    keys, values = drawn(5, 3, 40)
+    old = STORE.write(STORE.empty(40, 3), keys[:1], values[:1])
+    original, others = lstsq.ar.write_rows, []
+
+    def slow(buffer, start, stop, rows):
+        if not others:
+            others.append(None)
+            others[0] = STORE.write(old, keys[1:2], values[1:2])
+        original(buffer, start, stop, rows)
+
+    monkeypatch.setattr(lstsq.ar, "write_rows", slow)
+    mine = STORE.write(old, keys[2:3], values[2:3])
+    for state, row in ((mine, 2), (others[0], 1)):
+        np.testing.assert_array_equal(state["pending_keys"], keys[[0, row]])
+        np.testing.assert_array_equal(state["pending_values"], values[[0, row]])
