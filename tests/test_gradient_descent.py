@@ -262,3 +262,22 @@ def test_state_sizes():
     assert written(GradientDescent(momentum=0.5, rate=0.1), *pairs).size == 9 * (4 + 3)
     assert written(TrainedLayer(), *pairs).size == 3 * 4
     assert written(TrainedLayer(momentum=0.5, rate=0.1), *pairs).size == 2 * 3 * 4
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_a_state_kept_in_16_bits_is_written_and_recalled_within_its_rounding(name, momentum):
+    torch = pytest.importorskip("torch")
+    keys, values, queries = (torch.asarray(x, dtype=torch.float32) for x in drawn(3, 9, 6, 4)[:3])
+    store, narrow = GradientDescent(rate=0.2, momentum=momentum), {"like": keys, "state_dtype": name}
+    state = store.write(store.write(store.empty(6, 4, **narrow), keys[:5], values[:5]), keys[5:], values[5:])
+    exact = written(store, keys, values)
+    want = store.recall(exact, queries)
+    close = 0.05 * float(torch.abs(want).max())
+    assert state["errors"].dtype == getattr(torch, name)
+    assert torch.abs(store.recall(state, queries) - want).max() < close
+    mask = torch.arange(9) != 2
+    masked = store.recall(state, queries, mask=mask) - store.recall(exact, queries, mask=mask)
+    assert torch.abs(masked).max() < close
+    final, _ = store.scan(store.empty(6, 4, **narrow), keys, values, keys)
+    assert torch.abs(store.recall(final, queries) - want).max() < close

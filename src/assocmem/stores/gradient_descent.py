@@ -93,14 +93,15 @@ class GradientDescent(Descent, GrowingStore):
             return {"keys": keys, "errors": self.rate * values}
         xp, count = state.xp, int(keys.shape[-2])
         inputs, errors = xp.concat([state["keys"], keys], axis=-2), state["errors"]
+        wide = working_dtype(state.dtype, xp)
         with ar.overflow_unheard():
             for start in range(0, count, self.block):
                 at = slice(start, min(start + self.block, count))
-                first, key = state.n + start, keys[..., at, :]
+                first, key = state.n + start, in_dtype(keys[..., at, :], wide, xp)
                 old = self._along(inputs[..., :first, :], errors, key, first)
                 shares = self._shares(key, first, at.stop - start, first, at.stop - start)
                 low = self.rate * shares * (key @ transpose(key))
-                fresh = inverse_unit_lower(low) @ (self.rate * (values[..., at, :] - old))
+                fresh = inverse_unit_lower(low) @ (self.rate * (in_dtype(values[..., at, :], wide, xp) - old))
                 errors = xp.concat([errors, in_dtype(fresh, state.dtype, xp)], axis=-2)
         rows = errors[..., state.n :, :]
         if not ar.all_finite(rows, xp):
