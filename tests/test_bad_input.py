@@ -169,3 +169,42 @@ def test_unit_keys_are_wanted_in_words_that_say_what_to_do() -> None:
         store.write(store.empty(2, 1), np.zeros((1, 2)), np.ones((1, 1)))
     with pytest.raises(InputError, match="rows of length 1"):
         store.write(store.empty(2, 1), np.full((1, 2), 1e30, dtype=np.float32), np.ones((1, 1)))
+
+
+# ---------------------------------------------------------------------- states of other stores
+
+
+def test_the_state_of_another_store_is_refused_in_one_sentence():
+    mine, other = make_store("outer-product"), make_store("ttt-linear")
+    x = np.eye(3)
+    state = other.write(other.empty(3, 3), x, x)
+    words = r"`state` of OuterProduct\.{} must come from OuterProduct\.empty; it is a state of TTTLinear\."
+    for again in (state, pickle.loads(pickle.dumps(state))):
+        for call, given in (("write", (x, x)), ("recall", (x,)), ("scan", (x, x, x)), ("forget", (x, x))):
+            with pytest.raises(InputError, match=words.format(call)):
+                getattr(mine, call)(again, *given)
+        with pytest.raises(InputError, match=words.format("merge")):
+            mine.merge(again)
+    softmax = make_store("softmax")
+    own = softmax.write(softmax.empty(3, 3), x, x)
+    with pytest.raises(InputError, match="it is a state of SoftmaxAttention"):
+        make_store("relu").write(own, x, x)  # the quick way for few pairs
+    with pytest.raises(InputError, match="it is a state of SoftmaxAttention"):
+        make_store("relu").merge(own)
+    for nothing in (None, 3, x):
+        with pytest.raises(InputError, match=r"must come from OuterProduct\.empty; got"):
+            mine.write(nothing, x, x)
+        with pytest.raises(InputError, match=r"must come from OuterProduct\.empty; got"):
+            mine.recall(nothing, x)
+        with pytest.raises(InputError, match=r"must come from OuterProduct\.empty; got"):
+            mine.merge(nothing)
+
+
+def test_a_pickled_state_of_an_earlier_version_without_a_maker_is_still_taken():
+    store = make_store("outer-product")
+    state = store.write(store.empty(3, 3), np.eye(3), np.eye(3))
+    kept = state.__getstate__()
+    del kept["kind"]
+    old = object.__new__(type(state))
+    old.__setstate__(kept)
+    np.testing.assert_array_equal(store.recall(old, np.eye(3)), np.eye(3))

@@ -80,7 +80,7 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[St
     header, arrays = _read(file)
     try:
         store = decoded(header["settings"], header["class"], file)
-        state = _state(header, arrays, like)
+        state = _state(header, arrays, like, type(store).__name__)
     except (KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"the header of {file.name} is damaged: {type(error).__name__} {error}.") from error
     if not isinstance(store, Store):
@@ -162,7 +162,9 @@ def _little(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 # ---------------------------------------------------------------------- the state
 
 
-def _state(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]], like: Array | None) -> State:
+def _state(
+    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]], like: Array | None, maker: str
+) -> State:
     if like is not None:
         xp, device = ar.namespace(like), ar.device_of(like)
     else:
@@ -186,6 +188,8 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
         device,
         bool(header["pinned"]),
         header["state_dtype"],
+        None,
+        maker,
     )
 
 

@@ -28,6 +28,7 @@ class Door:
     def _checked_pairs(
         self, state: State, keys: Array, values: Array, extras: Mapping[str, Array], call: str = "write"
     ) -> tuple[Array, Array, dict[str, Array]]:
+        self._check_own(state, call)
         like = None if state.xp is np_compat else _any_array(state)
         keys = ar.as_array(keys, "keys", like=like)
         values = ar.as_array(values, "values", like=keys)
@@ -51,6 +52,14 @@ class Door:
         if extras or traits.extras:
             extras = self._checked_extras(state, keys, extras, traits, call)
         return keys, values, dict(extras)
+
+    def _check_own(self, state: State, call: str) -> None:
+        """Refuse what is no state, and the state of a store of another class."""
+        made = type(self).__name__
+        if isinstance(state, State) and state.kind in (made, ""):
+            return
+        got = f"it is a state of {state.kind}" if isinstance(state, State) else f"got {type(state).__name__}"
+        raise InputError(f"`state` of {self.name}.{call} must come from {made}.empty; {got}.")
 
     def _shaped(self, state: State, x: Array, name: str, width: int, call: str) -> Array:
         shape = x.shape
@@ -78,6 +87,7 @@ class Door:
             )
 
     def _checked_queries(self, state: State, queries: Array, call: str = "recall") -> Array:
+        self._check_own(state, call)
         like = None if state.xp is np_compat else _any_array(state)
         queries = ar.as_array(queries, "queries", like=like)
         if queries.ndim < 2 or queries.shape[-1] != state.d_k:
@@ -216,7 +226,7 @@ class Door:
         held = state.held if dtype == state.dtype else None
         return State(
             arrays, state.n, state.d_k, state.d_v, state.batch, xp, dtype, io, state.device, state.pinned,
-            state.state_dtype, held,
+            state.state_dtype, held, state.kind,
         )  # fmt: skip
 
     def _as_state_dtype(self, state: State, queries: Array) -> Array:

@@ -100,7 +100,7 @@ class Store(Door, ABC):
         # Without `like` the dtype is only a stand-in until the first write, in whose library it is looked up.
         named = state_dtype is not None and (like is not None or hasattr(np, str(state_dtype)))
         dtype = ar.dtype_named(state_dtype, xp) if named else ar.state_dtype_for(io, xp)
-        bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype)
+        bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, None, type(self).__name__)
         return self._blank(bare)
 
     def _following(self, state: State, like: Array) -> State:
@@ -140,6 +140,8 @@ class Store(Door, ABC):
         The thousands of single writes of a streaming use pass here; all others take the long way, which also
         knows what to say.
         """
+        if type(state) is not State or state.kind != type(self).__name__:
+            return False
         dtype = state.dtype
         if not state.n or type(keys) is not np.ndarray or type(values) is not np.ndarray or state.batch:
             return False
@@ -251,6 +253,8 @@ class Store(Door, ABC):
         """Return the states that hold something (or the first), checked to fit and brought to one dtype."""
         if not states:
             raise InputError(f"`states` of {self.name}.merge must hold at least one state; got none.")
+        for state in states:
+            self._check_own(state, "merge")
         sizes = {(s.d_k, s.d_v, s.batch) for s in states}
         if len(sizes) > 1:
             raise InputError(f"`states` of {self.name}.merge must have one d_k, d_v and batch; got {sorted(sizes)}.")

@@ -114,6 +114,7 @@ class State:
     dtype: dtype of the floating arrays.
     pinned: whether namespace and dtype were fixed by `empty(like=...)`; else the first write fixes them.
     held: working storage that is no part of the learned state, such as a doubling buffer.
+    kind: class name of the store that made it, which no other store takes; "" where that is not known.
     """
 
     arrays: Mapping[str, Array]
@@ -128,6 +129,7 @@ class State:
     pinned: bool = False
     state_dtype: str | None = None
     held: Any = field(default=None, repr=False, compare=False)
+    kind: str = field(default="", compare=False)
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
@@ -152,6 +154,7 @@ class State:
             self.pinned,
             self.state_dtype,
             held,
+            self.kind,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,7 +163,7 @@ class State:
         return kept | {"xp": self.xp.__name__, "held": None, "arrays": dict(self.arrays)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        for name, value in kept.items():
+        for name, value in ({"kind": ""} | kept).items():
             object.__setattr__(self, name, importlib.import_module(value) if name == "xp" else value)
 
     def zeros(self, *shape: int) -> Array:

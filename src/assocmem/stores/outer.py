@@ -83,6 +83,8 @@ class OuterProduct(Store):
         """
         if not states:
             raise InputError("`states` of OuterProduct.merge must hold at least one state; got none.")
+        for state in states:
+            self._check_own(state, "merge")
         filled = [state for state in states if state.n] or list(states[:1])
         first = filled[0]
         for state in states:
