@@ -146,7 +146,7 @@ def header_for(
         "config": plain(config),
         "seed": seed,
         "versions": {"assocmem": __version__, **_versions("numpy", "scipy", "polars")},
-        "commit": _commit(),
+        "commit": _commit(__file__),
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
         "python": sys.version.split()[0],
         "seconds": None if seconds is None else round(seconds, 3),
@@ -166,11 +166,11 @@ def _versions(*names: str) -> dict[str, str]:
 
 
 @cache
-def _commit() -> str | None:
-    """Return the commit of assocmem's own checkout ("-dirty" with uncommitted changes), else None."""
-    here = Path(__file__).resolve().parent
+def _commit(file: str) -> str | None:
+    """Return the commit of the checkout that `file` is tracked in ("-dirty" with uncommitted changes), else None."""
+    here = Path(file).resolve().parent
     try:
-        for command in (["ls-files", "--error-unmatch", Path(__file__).name], ["describe", "--always", "--dirty",
+        for command in (["ls-files", "--error-unmatch", Path(file).name], ["describe", "--always", "--dirty",
                         "--abbrev=40", "--exclude=*"]):  # fmt: skip
             done = subprocess.run(
                 ["git", "-C", str(here), *command], capture_output=True, text=True, timeout=5, check=True
