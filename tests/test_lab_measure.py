@@ -96,6 +96,74 @@ def test_every_head_has_a_row_of_its_own():
     assert any(words.startswith("Head 1: Raw keys share a mean") for words in found.words)
 
 
+def test_what_heads_agree_on_is_said_once():
+    keys = np.stack([drawn(60, 32, seed) for seed in range(4)])
+    keys[3] /= np.linalg.norm(keys[3], axis=1, keepdims=True)
+    words = measure(keys, stores=["outer-product"], trials=2, workers=1).words
+    assert len([w for w in words if "have a mean squared length of" in w]) == 1
+    assert any(w.startswith("Heads 0 to 2 (numbers of head 0): Raw keys have a mean squared") for w in words)
+    same = measure(np.stack([keys[0]] * 2), stores=["outer-product"], trials=2, workers=1).words
+    assert any(w.startswith("Heads 0 and 1: Raw keys have lengths from") for w in same)
+
+
+def test_long_keys_sharpen_softmax_and_the_words_and_the_note_say_by_how_much():
+    keys = drawn(60, 64)
+    found = measure(keys, stores=["softmax", "outer-product"], trials=4, workers=1)
+    square = np.mean(np.sum(keys**2, axis=1))
+    assert (
+        f"mean squared length {square:.3g}, a beta of 8 is as sharp as {8 * square:.3g}" in found.capacities[0]["note"]
+    )
+    assert "as sharp as" not in found.capacities[1]["note"]
+    assert any(f"here it acts as {square:.3g} times as much" in w and "is beta = 0.125 here" in w for w in found.words)
+    unit = measure(keys, stores=["softmax"], normalise=True, trials=4, workers=1)
+    assert "as sharp as" not in unit.capacities[0]["note"]
+    assert not any("beta" in w for w in unit.words)
+
+
+def test_rows_of_length_zero_are_named_by_their_place_in_the_array():
+    keys = drawn(40, 6)
+    keys[[7, 31]] = 0
+    found = measure(keys, stores=["softmax"], trials=2, workers=1)
+    assert any("rows 7, 31 have length zero" in w for w in found.words)
+    split = measure(keys[:30], stores=["softmax"], preparation=["raw", "centre"], trials=2, seed=1, workers=1)
+    named = [w for w in split.words if "length zero" in w]
+    assert not named or "row 7 has length zero" in named[0]
+    keys[31] = 1
+    with pytest.raises(InputError, match="row 7 has length zero"):
+        measure(keys, stores=["softmax"], normalise=True, workers=1)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_keys_of_any_length_may_be_prepared_and_normalised(scale):
+    keys, kinds = drawn(90, 6), ["raw", "centre", "whiten"]
+    settings = {"stores": ["outer-product"], "preparation": kinds, "normalise": True, "trials": 6, "workers": 1}
+    plain, scaled = measure(keys, **settings), measure(keys * scale, **settings)
+    for a, b in zip(plain.capacities, scaled.capacities, strict=True):
+        assert a["value"] == pytest.approx(b["value"], rel=1e-6)
+        assert (a["d_k"], b["d_k"]) == (6, 6)
+    assert measure(keys * scale, stores=["softmax"], trials=2, workers=1).words  # in words, without a warning
+
+
+def test_columns_constant_in_the_fitting_rows_alone_are_not_called_without_variance():
+    found = measure(np.eye(40), stores=["outer-product"], preparation=["raw", "centre", "whiten"], trials=2, workers=1)
+    dropped = {row["preparation"]: row["columns_dropped"] for row in found.capacities}
+    assert dropped == {"raw": 0, "centred": 0, "whitened": 27}
+    assert any("27 of 40 columns are constant in the rows it was fitted on" in w for w in found.words)
+    aside = (
+        "13 of the 40 rows, drawn at random, were set aside to fit the mean and the whitening; everything is measured"
+    )
+    assert any(w.startswith(aside) for w in found.words)
+    assert not any("set aside" in w for w in measure(np.eye(9), stores=["relu"], trials=2, workers=1).words)
+
+
+@pytest.mark.parametrize(("rows", "left"), [(2, 0), (3, 1)])
+@pytest.mark.parametrize("kind", ["centre", "whiten"])
+def test_too_few_rows_to_fit_and_to_measure_are_refused_in_a_sentence(rows, left, kind):
+    with pytest.raises(InputError, match=f"which leaves {left} to measure; at least 2 must be left, so give more rows"):
+        measure(drawn(rows, 4), preparation=["raw", kind], workers=1)
+    assert measure(drawn(4, 4), stores=["relu"], preparation=["raw", kind], workers=1).capacities[0]["n_rows"] == 2
+
+
 def test_own_values_are_read_by_vectors():
     keys, rng = drawn(100, 16), np.random.default_rng(3)
     random = measure(keys, rng.standard_normal((100, 12)), stores=["outer-product"], normalise=True, workers=1)
@@ -176,7 +244,7 @@ def test_any_array_library_may_bring_the_keys():
         ({"preparation": "bleach"}, InputError, "raw, centre and whiten"),
         ({"preparation": []}, InputError, "at least one"),
         ({"memories": [30]}, InputError, "from 1 to the 20 rows"),
-        ({"largest": 0}, InputError, "`largest` must be"),
+        ({"largest": 1}, InputError, "`largest` must be"),
         ({"fit_share": 1.0}, InputError, "`fit_share` must lie"),
         ({"trials": 0}, InputError, "`trials` and `asked`"),
     ],

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
 
 from assocmem.ruler import Geometry
+from assocmem.ruler.readings import Floats
 
 SHARED = 0.25
 UNEVEN = 0.5
 SPREAD = 0.05
 FAR_FROM_ONE = 0.2
+FAR_IN_SQUARE = 0.4
+NAMED = 3
 
 
-def explain(found: Geometry, kind: str) -> list[str]:
-    """Return sentences on why recall of such keys is as it is; `kind` is "raw", "centred" or "whitened".
+def explain(found: Geometry, kind: str) -> dict[str, str]:
+    """Return sentences by their topic on why recall of such keys is as it is; `kind` is "raw", "centred" or "whitened".
 
     A shared mean is named where it makes up a quarter of E cos² or more; uneven use of directions where the
     participation ratio is below half the width; lengths where they scatter by more than 5 %; what a
     sharpness means where the mean length is off by more than a fifth.
     """
-    words = []
+    words = {}
     name = kind.capitalize()
     c, effective = found.mean_cosine, found.effective_dimension
     if c is not None and effective is not None and c > 0 and c * c * effective >= SHARED:
-        words.append(
+        words["mean"] = (
             f"{name} keys share a mean: two different ones have cosine {c:.2f} on average, where independent "
             f"ones in {found.d} dimensions scatter about 0 by {1 / math.sqrt(found.d):.2f}, and the mean makes up "
             f"{100 * (found.shared_mean_share or 0):.0f} % of their squared length. So in every recall all other "
@@ -36,26 +43,95 @@ def explain(found: Geometry, kind: str) -> list[str]:
     if kind == "whitened":
         remedy = "They were whitened by other rows, whose directions differ, or a few long rows carry most of it."
     if ratio is not None and ratio < UNEVEN * found.d:
-        words.append(
+        words["directions"] = (
             f"{name} keys use their {found.d} directions unevenly: their covariance is worth {ratio:.1f} equal "
             f"directions (participation ratio). {remedy}"
         )
     if found.norm_mean and found.norm_std > SPREAD * found.norm_mean:
-        words.append(
+        words["lengths"] = (
             f"{name} keys have lengths from {found.norm_min:.3g} to {found.norm_max:.3g}: σ sees k.x, so a long "
             "key weighs more in every recall than a short one in its own. Normalising makes lengths one."
         )
-    if found.norm_mean and abs(found.norm_mean - 1) > FAR_FROM_ONE:
-        square = found.norm_mean**2 + found.norm_std**2
-        words.append(
+    square = found.norm_mean * found.norm_mean + found.norm_std * found.norm_std
+    if 0 < square < math.inf and abs(found.norm_mean - 1) > FAR_FROM_ONE:
+        words["sharpness"] = (
             f"{name} keys have a mean squared length of {square:.3g}. A sharpness beta is meant for keys of length 1: "
             f"here it acts as {square:.3g} times as much. Normalise them, or give beta divided by {square:.3g} (a "
             f"transformer's 1/sqrt(d_k) on keys of length sqrt(d_k) is beta = {1 / math.sqrt(found.d):.3g} here)."
         )
     if effective is not None and not words:
-        words.append(
+        words["even"] = (
             f"{name} keys overlap as uniform ones do in {effective:.0f} dimensions (1/E cos²; they have {found.d})."
         )
     if found.duplicates:
-        words.append(f"{found.duplicates} keys repeat an earlier one; no store can tell their values apart.")
+        words["repeats"] = (
+            "1 key repeats an earlier one; no store can tell their values apart."
+            if found.duplicates == 1
+            else f"{found.duplicates} keys repeat an earlier one; no store can tell their values apart."
+        )
     return words
+
+
+def zero_rows(rows: Floats, kept: Sequence[int]) -> str:
+    """Return a sentence on measured rows (n, d) of length zero, by their places `kept` in the given array, or ""."""
+    places = [kept[int(i)] for i in np.flatnonzero(~rows.any(axis=1))]
+    if not places:
+        return ""
+    named = ", ".join(str(place) for place in places[:NAMED])
+    if len(places) == 1:
+        return f"row {named} has length zero: every inner product with it is 0, so it cannot be told from nothing"
+    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+    return (
+        f"rows {named}{more} have length zero: every inner product with them is 0, so they cannot be told from nothing"
+    )
+
+
+def set_aside(count: int, rows: int, kinds: Sequence[str]) -> str:
+    """Return the sentence that says which rows the preparations were fitted on."""
+    what = "the mean" if "whitened" not in kinds else "the whitening" if "centred" not in kinds else (
+        "the mean and the whitening"
+    )  # fmt: skip
+    return (
+        f"{count} of the {rows} rows, drawn at random, were set aside to fit {what}; "
+        f"everything is measured on the other {rows - count}."
+    )
+
+
+def effective_sharpness(beta: float | None, rows: Floats, kind: str) -> str:
+    """Return the note on how sharp a store with `beta` is on keys (n, d) whose mean squared length is far from 1."""
+    if beta is None or beta == 0 or math.isinf(beta):
+        return ""
+    with np.errstate(over="ignore"):
+        square = float(np.mean(np.sum(rows * rows, axis=1)))
+    if not math.isfinite(square) or abs(square - 1) <= FAR_IN_SQUARE:
+        return ""
+    return (
+        f"on these {kind} keys, of mean squared length {square:.3g}, a beta of {beta:.3g} is as sharp as "
+        f"{beta * square:.3g} is on keys of length 1"
+    )
+
+
+def gathered(sentences: Sequence[dict[str, str]]) -> list[str]:
+    """Return the sentences of every head; what several heads agree on, but for its numbers, is said once.
+
+    sentences: for every head its sentences by topic.
+    """
+    if len(sentences) == 1:
+        return list(sentences[0].values())
+    heads: dict[tuple[str, str], list[int]] = {}
+    for head, found in enumerate(sentences):
+        for topic, sentence in found.items():
+            heads.setdefault((topic, re.sub(r"[0-9][0-9.e+,-]*", "#", sentence)), []).append(head)
+    words = []
+    for (topic, _), alike in heads.items():
+        first = sentences[alike[0]][topic]
+        same = all(sentences[head][topic] == first for head in alike)
+        named = f"Head {alike[0]}" if len(alike) == 1 else f"Heads {_listed(alike)}"
+        words.append(f"{named}{'' if same else f' (numbers of head {alike[0]})'}: {first}")
+    return words
+
+
+def _listed(heads: Sequence[int]) -> str:
+    if len(heads) > 2 and heads[-1] - heads[0] == len(heads) - 1:
+        return f"{heads[0]} to {heads[-1]}"
+    return ", ".join(str(head) for head in heads[:-1]) + f" and {heads[-1]}"

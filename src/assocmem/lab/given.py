@@ -68,11 +68,26 @@ def check_arrays(
         raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
 
 
+def rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
+    """Return how many of the rows are set aside to fit the preparations, at least 2 of which must be left."""
+    if list(kinds) == ["raw"]:
+        return 0
+    count = max(2, round(fit_share * rows))
+    if rows - count < 2:
+        what = "the mean and the whitening" if "whitened" in kinds else "the mean"
+        left = rows - count
+        raise InputError(
+            f"`keys` has {rows} rows: {count} are set aside to fit {what}, which leaves {max(0, left)} to measure; "
+            "at least 2 must be left, so give more rows."
+        )
+    return count
+
+
 def memories_of(memories: Iterable[int] | None, rows: int, largest: int | None = None) -> list[int]:
     """Return the M to measure, at most as many as there are rows and at most `largest`."""
     if memories is None:
-        if largest is not None and largest < 1:
-            raise InputError(f"`largest` must be a whole number >= 1; got {largest}.")
+        if largest is not None and largest < 2:
+            raise InputError(f"`largest` must be a whole number >= 2; got {largest}.")
         top = rows if largest is None else min(rows, largest)
         steps = int(2 * np.log2(top))
         return sorted({min(top, round(2 ** (i / 2))) for i in range(2, steps + 1)} | {top})

@@ -15,8 +15,8 @@ from assocmem.core.register import entry, make_store
 from assocmem.core.results import Row
 from assocmem.core.types import Estimate
 from assocmem.inputs import checked_targets, value_law
-from assocmem.lab.explain import explain
-from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of
+from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, zero_rows
+from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, rows_to_fit
 from assocmem.lab.plans import Reading
 from assocmem.lab.subject import Subject, subjects
 from assocmem.lab.subsets import Rows, SubsetResult, SubsetTask, run_subsets
@@ -99,8 +99,9 @@ def measure(
     asks = None if queries is None else heads_of(queries, "queries", 1)
     where = None if targets is None else checked_targets(targets, heads.shape[1])
     check_arrays(heads, paid, asks, where, trials, asked, fit_share)
+    fitting = rows_to_fit(heads.shape[1], fit_share, kinds)
     lots = [
-        _Lot(head, kind, *_prepared(heads, paid, asks, where, head, kind, kinds, normalise, fit_share, d_v, seed))
+        _Lot(head, kind, *_prepared(heads, paid, asks, where, head, kind, fitting, normalise, d_v, seed))
         for head, kind in product(range(len(heads)), kinds)
     ]
     jobs = [(lot, one, n) for lot in lots for one in chosen for n in memories_of(memories, len(lot.rows.keys), largest)]
@@ -117,11 +118,9 @@ def measure(
         curve += rows
         capacities.append(capacity)
     shapes = [geometry(lot.rows.keys) for lot in lots]
-    words = [
-        (f"Head {lot.head}: " if len(heads) > 1 else "") + sentence
-        for lot, shape in zip(lots, shapes, strict=True)
-        for sentence in explain(shape, lot.kind)
-    ]
+    words = _words(lots, [explain(shape, lot.kind) for lot, shape in zip(lots, shapes, strict=True)])
+    if fitting:
+        words.append(set_aside(fitting, heads.shape[1], kinds))
     return Measurement(
         tuple(curve), tuple(capacities),
         tuple(lot.columns() | asdict(shape) for lot, shape in zip(lots, shapes, strict=True)), tuple(words),
@@ -136,6 +135,7 @@ class _Lot:
     kind: Kind
     rows: Rows
     fitted: Preparation
+    kept: tuple[int, ...]
 
     def columns(self) -> Row:
         """Return what every row says of the keys."""
@@ -149,9 +149,9 @@ class _Lot:
 
 def _prepared(
     keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None, head: int,
-    kind: Kind, kinds: list[Kind], normalise: bool, fit_share: float, d_v: int, seed: int,
-) -> tuple[Rows, Preparation]:  # fmt: skip
-    """Return the measured rows of one head, prepared, and the preparation.
+    kind: Kind, count: int, normalise: bool, d_v: int, seed: int,
+) -> tuple[Rows, Preparation, tuple[int, ...]]:  # fmt: skip
+    """Return the measured rows of one head, prepared, the preparation, and the places of these rows.
 
     Rows to fit on are drawn among those that no query asks for, as far as they go; queries whose pair is not among
     the measured rows are left out.
@@ -161,18 +161,29 @@ def _prepared(
     order = stream(seed, "split", head).permutation(len(rows))
     if targets is not None:
         order = np.concatenate([order[~np.isin(order, targets)], order[np.isin(order, targets)]])
-    count = 0 if kinds == ["raw"] else max(2, round(fit_share * len(rows)))
     kept = np.sort(order[count:])
-    fitted = Preparation.fit(rows if kind == "raw" else rows[order[:count]], kind, normalise=normalise)
+    places = tuple(int(i) for i in kept)
+    fitted = Preparation.fit(rows if kind == "raw" else rows[order[:count]], kind, normalise=normalise, among=rows)
+    prepared = fitted.apply(rows[kept], places=places)
     if queries is None or targets is None:
-        return Rows(fitted.apply(rows[kept]), paid[kept]), fitted
+        return Rows(prepared, paid[kept]), fitted, places
     inside = np.isin(targets, kept)
     if not inside.any():
         raise InputError(
             "no query asks for a row that is left to measure; give fewer targets or a smaller `fit_share`."
         )
-    asks = fitted.apply(queries[head][inside])
-    return Rows(fitted.apply(rows[kept]), paid[kept], asks, np.searchsorted(kept, targets[inside])), fitted
+    asks = fitted.apply(queries[head][inside], "queries", places=np.flatnonzero(inside).tolist())
+    return Rows(prepared, paid[kept], asks, np.searchsorted(kept, targets[inside])), fitted, places
+
+
+def _words(lots: Sequence[_Lot], explained: Sequence[dict[str, str]]) -> list[str]:
+    """Return the sentences on all heads, preparation by preparation."""
+    by_kind: dict[str, list[dict[str, str]]] = {}
+    for lot, sentences in zip(lots, explained, strict=True):
+        extra = {"zero": zero_rows(lot.rows.keys, lot.kept), "fit": lot.fitted.note}
+        named = {topic: f"{lot.kind.capitalize()} keys: {said}." for topic, said in extra.items() if said}
+        by_kind.setdefault(lot.kind, []).append(sentences | named)
+    return [sentence for heads in by_kind.values() for sentence in gathered(heads)]
 
 
 def _summary(
@@ -180,10 +191,13 @@ def _summary(
     threshold: float, seed: int,
 ) -> tuple[list[Row], Row]:  # fmt: skip
     """Return the curve's rows and the capacity's row of one store."""
-    base = lot.columns() | {"store": one.key, "label": one.label, "beta": one.beta(lot.fitted.rank, points[-1][0])}
+    beta = one.beta(lot.fitted.rank, points[-1][0])
+    base = lot.columns() | {"store": one.key, "label": one.label, "beta": beta}
+    sharp = effective_sharpness(beta, lot.rows.keys, lot.kind)
     refused = [found.reason for _, found in points if found.reason]
     if refused:
-        return [], base | {"statistic": statistic, "value": None, "low": None, "high": None, "reason": refused[0]}
+        return [], base | {"statistic": statistic, "value": None, "low": None, "high": None, "reason": refused[0],
+                           "note": sharp}  # fmt: skip
     used: Statistic = "median" if reading == "projection" else statistic
     rows: list[Row] = []
     curve: list[Estimate] = []
@@ -207,7 +221,8 @@ def _summary(
     return rows, base | {
         "statistic": used, "threshold": threshold, "value": found.value, "low": found.low, "high": found.high,
         "n_trials": found.n_trials, "largest_m": found.largest_m, "ratio_there": found.ratio_there,
-        "choice_there": rows[-1]["choice"], "reason": found.reason, "note": found.note, "definition": found.definition,
+        "choice_there": rows[-1]["choice"], "reason": found.reason,
+        "note": "; ".join(filter(None, [found.note, sharp])), "definition": found.definition,
     }  # fmt: skip
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from assocmem.core.arrays import Array
+from assocmem.core.arrays import Array, unit_rows
 from assocmem.core.errors import InputError
 from assocmem.ruler.readings import Floats, checked_numbers
 
@@ -21,13 +22,15 @@ class Preparation:
     kind: "raw" leaves rows as they are, "centred" subtracts the mean of the fitted rows, "whitened" also turns
         them to the axes of their covariance and gives every axis the same variance.
     normalise: whether rows are then scaled to length one.
-    columns: the columns that are kept; of the others raw drops those that are zero in every fitted row, the
-        other kinds those that are constant there. dropped: how many are not kept.
+    columns: the columns that are kept; of the others raw drops those that are zero in every fitted row, centring
+        those that are constant in all rows (`among`), whitening those that are constant in the fitted rows. dropped:
+        how many are not kept.
     rank: number of directions that come out; directions_dropped: how many more the kept columns have, whose
         variance is at most `tolerance` times the largest.
     tolerance: relative to the largest variance. shrinkage: share in [0, 1] of the mean variance that is mixed
         into every direction's variance before whitening.
-    n_fitted: rows that it was fitted on. note: what else to know.
+    n_fitted: rows that it was fitted on. note: what else to know. scale: what rows are divided by before `axes` turn
+        them, so that no square leaves the range.
     """
 
     kind: str
@@ -42,6 +45,7 @@ class Preparation:
     shrinkage: float
     n_fitted: int
     note: str = ""
+    scale: float = 1.0
 
     @property
     def dropped(self) -> int:
@@ -63,6 +67,7 @@ class Preparation:
         normalise: bool = False,
         tolerance: float | None = None,
         shrinkage: float = 0.0,
+        among: Array | None = None,
     ) -> Preparation:
         """Return the preparation fitted on rows (n, d), which should not be the rows that are then measured.
 
@@ -73,6 +78,8 @@ class Preparation:
             max(n, d) times the float64 rounding unit (2.2e-16) by default.
         shrinkage: in [0, 1], for whitening from few rows: variances become (1 - shrinkage) times themselves plus
             shrinkage times their mean over the directions that are kept.
+        among: all rows (n', d) that will be prepared, for centring: columns that vary in them stay, though they be
+            constant in the fitted rows. The fitted rows by default.
 
         Raises InputError for other shapes, fewer than two rows (one suffices for raw), rows without any variance
         (without any number but zero, for raw) and settings out of range; NonFiniteError naming a bad row.
@@ -97,32 +104,45 @@ class Preparation:
         limit = max(n, d) * float(np.finfo(np.float64).eps) if tolerance is None else float(tolerance)
         if not 0 <= limit < 1:
             raise InputError(f"`tolerance` must lie in [0, 1); got {tolerance!r}.")
-        lowest, highest = data.min(axis=0), data.max(axis=0)
+        wider = data
+        if among is not None and kind == "centred":
+            wider = np.asarray(checked_numbers(among, "among", 2), dtype=np.float64)
+            if wider.ndim != 2 or wider.shape[0] < 1 or wider.shape[1] != d:
+                raise InputError(f"`among` must have shape (n', d={d}); got {wider.shape}.")
+        lowest, highest = wider.min(axis=0), wider.max(axis=0)
         kept = (lowest != 0) | (highest != 0) if kind == "raw" else lowest != highest
         columns = np.flatnonzero(kept).astype(np.int64)
         if columns.size == 0:
             raise InputError(f"`rows` are {'zero' if kind == 'raw' else 'constant'} in every column; nothing is left.")
-        mean = np.zeros(columns.size) if kind == "raw" else data[:, columns].mean(axis=0)
-        axes, note = None, ""
+        mean = np.zeros(columns.size) if kind == "raw" else _mean(data[:, columns])
+        axes, notes, scale = None, [], 1.0
         if kind == "whitened":
-            axes = _whitening(data[:, columns] - mean, limit, shrinkage)
+            if columns.size < d:
+                notes.append(f"{d - columns.size} of {d} columns are constant in the rows it was fitted on")
+            centred = data[:, columns] - mean
+            scale = float(np.abs(centred).max())
+            axes = _whitening(centred / scale, limit, shrinkage)
             if n <= columns.size:
-                note = f"{n} rows fix at most {n - 1} of {columns.size} directions; fit on more rows"
+                notes.append(f"{n} rows fix at most {n - 1} of {columns.size} directions; fit on more rows")
         rank = int(columns.size) if axes is None else axes.shape[1]
         return cls(
-            kind, normalise, columns, mean, axes, d, rank, int(columns.size) - rank, limit, float(shrinkage), n, note
-        )
+            kind, normalise, columns, mean, axes, d, rank, int(columns.size) - rank, limit, float(shrinkage), n,
+            "; ".join(notes), scale,
+        )  # fmt: skip
 
-    def apply(self, rows: Array) -> Floats:
+    def apply(self, rows: Array, name: str = "rows", places: Sequence[int] | None = None) -> Floats:
         """Return prepared rows (..., n, rank), float64.
+
+        name, places: what sentences about rows (n, d) call the array, and each row's number in it, where these are
+        rows of a larger one.
 
         Whitened rows have mean squared length one over the fitted rows. Raises InputError for another width, for
         raw rows that use a column which was zero throughout the fitted rows, and for rows of length zero where
         they are to be normalised, naming the first.
         """
-        data = np.asarray(checked_numbers(rows, "rows", 2), dtype=np.float64)
+        data = np.asarray(checked_numbers(rows, name, 2), dtype=np.float64)
         if data.shape[-1] != self.d:
-            raise InputError(f"`rows` must have the width {self.d} of the fitted rows; got {data.shape[-1]}.")
+            raise InputError(f"`{name}` must have the width {self.d} of the fitted rows; got {data.shape[-1]}.")
         if self.kind == "raw" and self.dropped:
             left = np.delete(data, self.columns, axis=-1)
             if left.any():
@@ -132,27 +152,34 @@ class Preparation:
                 )
         prepared: Floats = data[..., self.columns] - self.mean
         if self.axes is not None:
-            prepared = prepared @ self.axes
-        return _unit(prepared) if self.normalise else prepared
+            prepared = prepared / self.scale @ self.axes
+        return _unit(prepared, name, places) if self.normalise else prepared
 
 
 def _whitening(centred: Floats, limit: float, shrinkage: float) -> Floats:
-    """Return the map (d, rank) to uncorrelated axes of equal variance 1/rank."""
-    n = centred.shape[0]
-    scale = np.abs(centred).max()
-    square = np.linalg.qr(centred / scale, mode="r")
+    """Return the map (d, rank) to uncorrelated axes of equal variance 1/rank; entries are at most one."""
+    square = np.linalg.qr(centred, mode="r")
     _, singular, axes = np.linalg.svd(square, full_matrices=False)
-    variances = (singular * scale) ** 2 / (n - 1)
+    variances = singular**2 / (centred.shape[0] - 1)
     kept = variances > limit * variances[0]
     variances, axes = variances[kept], axes[kept]
     mixed = (1 - shrinkage) * variances + shrinkage * variances.mean()
     return np.asarray(axes.T / np.sqrt(mixed * variances.size), dtype=np.float64)
 
 
-def _unit(rows: Floats) -> Floats:
-    norms = np.linalg.norm(rows, axis=-1, keepdims=True)
-    if not norms.all():
-        at = np.argwhere(norms[..., 0] == 0)[0]
-        place = int(at[0]) if at.size == 1 else tuple(int(i) for i in at)
-        raise InputError(f"row {place} has length zero after preparation and cannot be scaled to length one.")
-    return np.asarray(rows / norms, dtype=np.float64)
+def _mean(rows: Floats) -> Floats:
+    """Return the mean row, without overflow of the sum."""
+    scale = float(np.abs(rows).max()) or 1.0
+    return np.asarray((rows / scale).mean(axis=0) * scale, dtype=np.float64)
+
+
+def _unit(rows: Floats, name: str, places: Sequence[int] | None) -> Floats:
+    zero = ~rows.any(axis=-1)
+    if zero.any():
+        at = np.argwhere(zero)[0]
+        place: object = int(at[0]) if at.size == 1 else tuple(int(i) for i in at)
+        if places is not None:
+            place = places[int(at[-1])]
+        which = "" if name == "rows" else f" of `{name}`"
+        raise InputError(f"row {place}{which} has length zero after preparation and cannot be scaled to length one.")
+    return np.asarray(unit_rows(rows, "rows"), dtype=np.float64)
