@@ -5,6 +5,7 @@ Exit status: 0 all well, 1 a check failed, 2 bad input, 130 interrupted.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -73,6 +74,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _failed(str(error))
     except TyperException as error:
         words = getattr(error, "format_message", error.__str__)()
+        if not words.strip():  # no command at all: the help was shown
+            return 2
         return _failed(f"{words.rstrip('.')}. See assocmem --help.")
     except Exit as stop:
         return int(stop.exit_code)
@@ -83,7 +86,7 @@ def run(arguments: list[str] | None = None) -> int:
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):  # typer met it first
             return _enough()
-        raise
+        return _failed(f"the program was asked to stop here (SystemExit: {stop.code}).")
     except MemoryError as error:
         return _failed(f"there is not enough memory for this: {error or 'an array did not fit'}; ask for less.")
     except Exception as error:
@@ -124,5 +127,8 @@ def _failed(sentence: str, status: int = 2) -> int:
 
 
 def main() -> None:
-    """Entry point of the `assocmem` command."""
+    """Entry point of the `assocmem` command; what the terminal's encoding lacks is shown as "?"."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     sys.exit(run())

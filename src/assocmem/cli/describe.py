@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from assocmem.cli import app
 from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table
-from assocmem.core.store import Store
-from assocmem.core.types import Traits
+
+if TYPE_CHECKING:
+    from assocmem.core.store import Store
+    from assocmem.core.types import Traits
 
 STORE_HELP = "A store's key (see `assocmem list`) or your own MODULE:CLASS."
 
@@ -39,25 +41,28 @@ def show(
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Show a store's card: equation, traits, state, cost, source, settings, capacity at d_k = 64."""
-    from assocmem.core.register import entry, make_store
+    from assocmem.cli.user_code import made_store, own_summary, user_code
+    from assocmem.core.register import entry
 
-    made = make_store(store)
+    made = made_store(store)
     options = {} if ":" in store else dict(entry(store).options)
-    summary = _own_summary(made) if ":" in store else entry(store).summary
-    capacity = _capacity_at_64(made)
+    summary = own_summary(made) if ":" in store else entry(store).summary
+    with user_code(store):
+        capacity = _capacity_at_64(made)
+        facts, state = _facts(made), _state_words(made)
     if as_json:
         print_json(
-            {"key": store, "summary": summary, "options": options, "capacity_d_k_64": capacity, **_facts(made)},
+            {"key": store, "summary": summary, "options": options, "capacity_d_k_64": capacity, **facts},
             DEFINITIONS,
         )
         return
     card = {"store": f"{store} ({made.name})", "rule": summary, "equation": made.equation}
     card |= {name.replace("_", " "): text for name, text in trait_words(made.traits).items()}
-    card |= {"state at d_k = d_v = 64": _state_words(made), "cost (multiply-adds)": made.cost or "–"}
+    card |= {"state at d_k = d_v = 64": state, "cost (multiply-adds)": made.cost or "–"}
     card["capacity at d_k = 64"] = (
         capacity["reason"]
         if capacity["value"] is None
-        else f"{number(capacity['value'])} ({capacity['statistic']}, theory)"
+        else f"{number(capacity['value'])} ({capacity['statistic']}, {capacity['kind']} theory)"
     )
     if made.source:
         card["source"] = f"{made.source.authors} ({made.source.year}), {made.source.title}"
@@ -72,10 +77,10 @@ def show(
 @app.command()
 def cite(store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP)) -> None:
     """Print the BibTeX entry of the paper a store comes from."""
+    from assocmem.cli.user_code import made_store
     from assocmem.core.errors import InputError
-    from assocmem.core.register import make_store
 
-    made = make_store(store)
+    made = made_store(store)
     if made.source is None:
         raise InputError(f"the store {store!r} names no source; give its class an attribute `source`.")
     print(made.source.bibtex())
@@ -87,10 +92,12 @@ def check(
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Run the store contract on a store; exit status 1 and the reasons in words where it fails."""
-    from assocmem.core.register import make_store
+    from assocmem.cli.user_code import made_store, user_code
     from assocmem.ruler import contract
 
-    report = contract.check(make_store(store))
+    made = made_store(store)
+    with user_code(store):
+        report = contract.check(made)
     if as_json:
         failures = [{"check": f.check, "message": f.message} for f in report.failures]
         print_json({"store": store, "passed": list(report.passed), "failures": failures}, DEFINITIONS)
@@ -111,6 +118,7 @@ DEFINITIONS = {
     "state_numbers": "numbers held after 64 writes at d_k = d_v = 64, counted from the arrays",
     "capacity_d_k_64": "number of memories, the target included, at which interference equals signal (rms ratio 1), "
     "random unit keys of width 64, from theory",
+    "theory_exact": "whether theory is exact (in the mean square, for uniform unit keys) or a labelled approximation",
     "cost": "multiply-adds",
 }
 
@@ -170,13 +178,6 @@ def _state_words(store: Store) -> str:
     return f"{count:,} numbers, whatever is written" if store.traits.bounded else f"{count // 64:,} numbers a memory"
 
 
-def _own_summary(store: Store) -> str:
-    """Return a user's store's summary, or else the first line of its docstring."""
-    first = (type(store).__doc__ or "").strip().partition("\n")[0]
-    made_by_dataclass = first.startswith(f"{type(store).__name__}(")
-    return store.summary or ("–" if made_by_dataclass or not first else first)
-
-
 def _short_source(store: Store) -> str:
     if store.source is None:
         return "–"
@@ -188,4 +189,8 @@ def _capacity_at_64(store: Store) -> dict[str, Any]:
     from assocmem.lab.predicted import predicted_capacity
 
     prediction = predicted_capacity(store, 64)
-    return {"value": prediction.value, "statistic": prediction.statistic, "reason": prediction.reason}
+    kind = None if prediction.value is None else "exact" if prediction.exact else "approximate"
+    return {
+        "value": prediction.value, "statistic": prediction.statistic, "reason": prediction.reason, "kind": kind,
+        "theory_exact": None if kind is None else prediction.exact,
+    }  # fmt: skip

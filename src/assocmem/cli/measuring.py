@@ -10,7 +10,7 @@ import typer
 from assocmem.cli import app
 from assocmem.cli.describe import STORE_HELP
 from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
-from assocmem.cli.settings import SET_HELP, positive, settings_from, within_one, writable
+from assocmem.cli.settings import SET_HELP, measurable, settings_from, within_one, writable
 
 
 @app.command()
@@ -32,24 +32,26 @@ def capacity(
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
-    from assocmem.core.register import make_store
+    from assocmem.cli.user_code import made_store, user_code
     from assocmem.lab.capacity import capacity as measure_capacity
 
     named = {"beta": beta, "terms": terms, "power": power, "sharpness": sharpness, "reference": reference}
     settings = settings_from(named, others)
-    positive("--ratio", ratio)
+    measurable("--ratio", ratio)
     within_one("--query-cosine", cosine)
-    made = make_store(store, **settings)
-    with progress_bar("measuring", hidden=as_json) as report:
+    made = made_store(store, **settings)
+    with user_code(store), progress_bar("measuring", hidden=as_json) as report:
         found = measure_capacity(
             (store, made), d_k, seed=seed, threshold=ratio, cosine=cosine, sampler=sampler, largest=max_memories,
             workers=workers, progress=report,
         )  # fmt: skip
-    row = found.row()
+    row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
     if as_json:
         print_json({"settings": settings, **row}, CAPACITY_WORDS | {"statistic": row["definition"]})
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
+    if row["theory_exact"] is False:
+        theory += "  (approximate)"
     measured = f"{number(row['value'])}  ({interval(row['low'], row['high'])})" if row["value"] else row["reason"]
     print_pairs(
         {
@@ -84,6 +86,7 @@ def measure(
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Measure your own keys: ratio, capacity and geometry, raw and (if asked) centred and whitened."""
+    from assocmem.cli.user_code import user_code
     from assocmem.core.errors import InputError
     from assocmem.inputs import read_matrix, read_targets
     from assocmem.lab.measure import DEFAULT_STORES
@@ -91,19 +94,20 @@ def measure(
 
     if (queries is None) != (targets is None):
         raise InputError("`--queries` and `--targets` go together: which row does each query ask for?")
-    positive("--ratio", ratio)
+    measurable("--ratio", ratio)
     if out is not None:
         writable(out)
+    chosen = _made(stores) or DEFAULT_STORES
     array = read_matrix(keys, "keys")
     n = array.shape[-2]
     preparations = ["raw"] + ["centre"] * centre + ["whiten"] * whiten
-    with progress_bar("measuring", hidden=as_json) as report:
+    with user_code(*stores), progress_bar("measuring", hidden=as_json) as report:
         found = measure_keys(
             array,
             None if values is None else read_matrix(values, "values"),
             queries=None if queries is None else read_matrix(queries, "queries"),
             targets=None if targets is None else read_targets(targets, n),
-            stores=_made(stores) or DEFAULT_STORES, beta=beta, preparation=preparations, normalise=normalise,
+            stores=chosen, beta=beta, preparation=preparations, normalise=normalise,
             largest=max_memories, threshold=ratio, seed=seed, workers=workers, progress=report,
         )  # fmt: skip
     if out is not None:
@@ -119,12 +123,13 @@ def measure(
 
 def _made(stores: list[str]) -> list[Any]:
     """Return the stores as the lab takes them: keys as they are, a user's own made."""
-    from assocmem.core.register import entry, make_store
+    from assocmem.cli.user_code import made_store
+    from assocmem.core.register import entry
 
     for store in stores:
         if ":" not in store:
             entry(store)
-    return [(store, make_store(store)) if ":" in store else store for store in stores]
+    return [(store, made_store(store)) if ":" in store else store for store in stores]
 
 
 def _write(out: Path, found: Any, config: dict[str, Any], seed: int) -> None:
@@ -175,6 +180,7 @@ CAPACITY_WORDS = {
     "low, high": "ends of the 95 % interval of the measured capacity",
     "theory": "capacity that theory gives for random unit keys; null with a reason where there is none",
     "theory_log": "natural logarithm of the same, finite where the number is not",
+    "theory_exact": "whether theory is exact (in the mean square, for uniform unit keys) or a labelled approximation",
     "difference": "measured over predicted, less one",
     "ratio_there": "the ratio at largest_m, the largest M that was measured",
     "n_trials": "independent trials at the measured M with the fewest",

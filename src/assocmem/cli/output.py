@@ -30,7 +30,11 @@ def clean(value: Any) -> Any:
 
 def print_json(data: Mapping[str, Any], definitions: Mapping[str, str]) -> None:
     """Print one JSON document: the data and, under "definitions", what each quantity means."""
-    print(json.dumps({**clean(data), "definitions": dict(definitions)}, indent=2, allow_nan=False, ensure_ascii=False))
+    import sys
+
+    escape = "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+    document = {**clean(data), "definitions": dict(definitions)}
+    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=escape))
 
 
 def number(value: float | None) -> str:

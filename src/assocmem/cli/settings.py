@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from assocmem.core.errors import InputError
-from assocmem.core.register import entry
 
 SET_HELP = "Any other setting of the store, as NAME=VALUE; may be given several times."
 
@@ -57,6 +56,13 @@ def positive(option: str, value: float) -> None:
         raise InputError(f"`{option}` must be a finite number > 0; got {value:g}.")
 
 
+def measurable(option: str, value: float) -> None:
+    """Refuse an option's ratio unless it is above zero and its square, and that of any M with it, is a float."""
+    positive(option, value)
+    if value > 1e100:
+        raise InputError(f"`{option}` is measured up to 1e100; got {value:g}.")
+
+
 def at_least_one(option: str, value: float) -> None:
     """Refuse an option's count unless it is finite and at least 1."""
     if not (math.isfinite(value) and value >= 1):
@@ -79,10 +85,3 @@ def writable(out: Path) -> None:
     write_whole(probe, b"")
     with suppress(OSError):
         probe.unlink()
-
-
-def only_known(store: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that a registered store takes; a user's own store takes all."""
-    if ":" in store:
-        return settings
-    return {name: value for name, value in settings.items() if name in entry(store).options}

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from assocmem.core.errors import InputError, UnknownNameError
-from assocmem.core.function import FunctionStore
+from assocmem.core.function import FunctionStore, place_of
 from assocmem.core.store import Store
 
 _FORM = "a store of your own is named MODULE:CLASS, such as my_module:MyStore"
@@ -58,6 +58,7 @@ def load_store(address: str, **settings: Any) -> Store:
         )
     if _takes_three(found):
         return FunctionStore(_with_settings(address, found, settings))
+    _refuse_near_recalls(address, found, settings)
     made = _made(address, found, settings)
     if not isinstance(made, Store):
         raise InputError(
@@ -106,8 +107,9 @@ def _imported(name: str) -> ModuleType:
                 f"there is no module {name!r}, neither installed nor in the current directory {here}."
             ) from error
         raise InputError(f"the module {name!r} imports {error.name!r}, which is not installed.") from error
-    except Exception as error:
-        raise InputError(f"the module {name!r} could not be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise InputError(f"the module {name!r} could not be imported: {what} ({place_of(error)})") from error
     finally:
         if not known:
             sys.path.remove(here)
@@ -141,6 +143,19 @@ def _check_settings(address: str, make: Callable[..., Any], settings: dict[str, 
         needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
         if needed and parameter.name not in settings:
             raise InputError(f"{address} needs the setting {parameter.name!r}: it has no default.")
+
+
+def _refuse_near_recalls(address: str, function: Callable[..., Any], settings: dict[str, Any]) -> None:
+    """Refuse a function that is neither a recall (keywords only, or too few of them) nor a maker that has it all."""
+    parameters = inspect.signature(function).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    missing = [p.name for p in needed if p.name not in settings]
+    if missing:
+        as_maker = f" (as one that returns a store it would need the setting {missing[0]!r})"
+        raise InputError(
+            f"the function {address} must take keys, values and queries, by place; it takes "
+            f"{inspect.signature(function)}{'' if missing[0] in ('keys', 'values', 'queries') else as_maker}."
+        )
 
 
 def _takes_three(function: Callable[..., Any]) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -127,6 +130,27 @@ def function_name(function: Any) -> str:
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
+def place_of(error: BaseException) -> str:
+    """Return file and line of the innermost code in an error's traceback that is a user's, or else a store's.
+
+    Passed over are the package's own rooms but `stores`, and then whatever is installed beside it.
+    """
+    frames = list(traceback.extract_tb(error.__traceback__))
+    package = Path(__file__).parent.parent
+    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    ours = [f for f in frames if _below(f, package) and not _below(f, package / "stores")]
+    outside = [f for f in frames if f not in ours]
+    own = [f for f in outside if not any(_below(f, folder) for folder in installed)]
+    for kind in (own, outside, frames):
+        if kind:
+            return f"{Path(kind[-1].filename).name}, line {kind[-1].lineno}"
+    return "no line is known"
+
+
+def _below(frame: traceback.FrameSummary, folder: Path) -> bool:
+    return Path(frame.filename).is_relative_to(folder)
+
+
 def call(function: Recall, keys: Array, values: Array, queries: Array) -> Array:
     """Call a recall function on copies; InputError where it fails or returns another shape or library."""
     name = function_name(function)
@@ -135,10 +159,10 @@ def call(function: Recall, keys: Array, values: Array, queries: Array) -> Array:
         out = function(keys + 0, values + 0, queries + 0)
     except AssocmemError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a stranger's function may do anything, even leave the program
         raise InputError(
             f"the function {name} failed on keys {tuple(keys.shape)}, values {tuple(values.shape)}, queries "
-            f"{tuple(queries.shape)}: {type(error).__name__}: {error}"
+            f"{tuple(queries.shape)}: {type(error).__name__}: {error} ({place_of(error)})"
         ) from error
     wanted = (int(queries.shape[0]), int(values.shape[-1]))
     got = tuple(out.shape) if hasattr(out, "shape") else type(out).__name__

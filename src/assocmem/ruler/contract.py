@@ -11,17 +11,16 @@ OuterProduct keeps the contract: 2 checks passed.
 from __future__ import annotations
 
 import difflib
-import traceback
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from assocmem.core import arrays as ar
 from assocmem.core.errors import InputError, UnknownNameError
+from assocmem.core.function import place_of
 from assocmem.core.store import Store
 from assocmem.ruler import (
     checks_arrays,
@@ -158,20 +157,12 @@ def _run(one: Check, store: Store, library: Any) -> Iterator[str]:
                 count += 1
                 if count <= MOST_FINDINGS:
                     yield message
-        except Exception as error:  # noqa: BLE001  a stranger's store may raise anything; that is what is reported
-            yield f"stopped by {type(error).__name__}: {error} ({_place(error)})"
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a stranger's store may do anything; that is what is reported
+            yield f"stopped by {type(error).__name__}: {error} ({place_of(error)})"
     # The package's own warnings are outcomes in words; any other is an accident.
     loud = [w for w in heard if not w.category.__module__.startswith("assocmem.")]
     for text in dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in loud):
         yield f"must raise no warning on legal input; got {text}"
-
-
-def _place(error: Exception) -> str:
-    """Return the innermost line of the traceback that is no part of the package's own core or ruler."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = {Path(__file__).parent, Path(ar.__file__).parent}
-    outside = [f for f in frames if Path(f.filename).parent not in own] or list(frames)
-    return f"{Path(outside[-1].filename).name}, line {outside[-1].lineno}"
 
 
 def _count(n: int, noun: str) -> str:

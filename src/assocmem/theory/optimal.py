@@ -22,6 +22,9 @@ from assocmem.theory.ridge import ridge_ratio
 KeyLaw = Literal["sphere", "gaussian"]
 Statistic = Literal["mean", "rms", "median"]
 
+_REACH = 600.0  # ln(M - d) up to which the equation for M is solved, and its negative
+_FEW = 0.05  # degrees of freedom below which a median is below 1e-12
+
 _SOURCES = {
     "gaussian": "P_jj ~ Beta(d/2, (M-d)/2), exact for Gaussian keys",
     "sphere": "ratio about (1 + 1/M) sqrt(chi2(M-d)/d) for unit keys; measured error below 0.3 % from d = 16",
@@ -110,8 +113,13 @@ def optimal_capacity(
     def above(y: float) -> float:
         return _log_ratio(width, math.exp(y), law, statistic) - target
 
-    excess = brentq(above, guess - 60, max(guess, math.log(width)) + 5, xtol=1e-13)
-    log = math.log(width + math.exp(excess))
+    low, high = max(guess - 60, -_REACH), min(max(guess, math.log(width)) + 5, _REACH)
+    if low >= high or above(high) < 0:  # far above d the ratio goes like the root of M, whatever the statistic
+        log = _REACH + 2 * (target - _log_ratio(width, math.exp(_REACH), law, statistic))
+    elif above(low) > 0:  # M is d to all digits
+        log = math.log(width)
+    else:
+        log = math.log(width + math.exp(brentq(above, low, high, xtol=1e-13, maxiter=1000)))
     exact = law == "gaussian" or width == 1
     return predict("capacity", log, regime=words, source=_SOURCES[law], statistic=statistic, exact=exact, error=1e-11)
 
@@ -126,7 +134,7 @@ def _log_ratio(d: float, excess: float, law: KeyLaw, statistic: Statistic) -> fl
             return correction + 0.5 * math.log(excess)
         if statistic == "mean":
             return correction + 0.5 * math.log(2) + log_gamma_ratio(excess / 2, 0.5)
-        return correction + 0.5 * _log(_chi2_median(excess))
+        return correction + 0.5 * _log_chi2_median(excess)
     if statistic == "rms":
         return 0.5 * math.log(excess / (d - 2)) if d > 2 else math.inf
     if statistic == "mean":
@@ -134,11 +142,16 @@ def _log_ratio(d: float, excess: float, law: KeyLaw, statistic: Statistic) -> fl
     return _log_beta_median(d / 2, excess / 2)
 
 
-def _chi2_median(k: float) -> float:
-    """Return the median of chi-square with k degrees of freedom, by Wilson and Hilferty where k is large."""
+def _log_chi2_median(k: float) -> float:
+    """Return ln of the median of chi-square with k degrees of freedom, by Wilson and Hilferty where k is large.
+
+    For small k the median is so near 0 that the law is its leading power there.
+    """
     from scipy.special import gammaincinv
 
-    return float(2 * gammaincinv(k / 2, 0.5)) if k < 1e8 else k * (1 - 2 / (9 * k)) ** 3
+    if k < _FEW:
+        return math.log(2) + (math.lgamma(1 + k / 2) - math.log(2)) * (2 / k)
+    return math.log(2 * gammaincinv(k / 2, 0.5)) if k < 1e8 else math.log(k) + 3 * math.log1p(-2 / (9 * k))
 
 
 def _log_beta_median(a: float, b: float) -> float:
@@ -148,15 +161,12 @@ def _log_beta_median(a: float, b: float) -> float:
     """
     from scipy.special import betaincinv, gammaincinv
 
+    if b < _FEW / 2:
+        return 0.5 * (math.lgamma(1 + b) - math.log(2) - log_gamma_ratio(a, b)) / b
     if b < 1e9:
-        return 0.5 * (_log(float(betaincinv(b, a, 0.5))) - _log(float(betaincinv(a, b, 0.5))))
+        return 0.5 * math.log(betaincinv(b, a, 0.5) / betaincinv(a, b, 0.5))
     tilt = float(gammaincinv(a, 0.5)) / (b + (a - 1) / 2)
     return -0.5 * math.log(math.expm1(tilt))
-
-
-def _log(x: float) -> float:
-    """Return ln x, and for an underflow a number below every logarithm in use."""
-    return math.log(x) if x > 0 else -1000.0
 
 
 def _known(law: str, statistic: str) -> None:

@@ -15,6 +15,8 @@ from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import checked_cosine, checked_memories, checked_width
 
 _STATISTIC = "rms interference over mean signal"
+_FAINT = 1e-60  # a query's cosine below which 1/ρ^2 - 1 is 1/ρ^2
+_OUTER = 1e20  # M/d + lambda above which the eigenvalues differ by nothing that shows
 
 
 def ridge_ratio(d: int, n_memories: float, *, ridge: float = 0.0, cosine: float = 1.0) -> Prediction:
@@ -46,17 +48,26 @@ def ridge_ratio(d: int, n_memories: float, *, ridge: float = 0.0, cosine: float 
     )
     if cosine == 0:
         return none("ratio", "no recall: the mean signal is 0 at cosine 0", statistic=_STATISTIC, regime=words)
+    if abs(cosine) < _FAINT:
+        found = ridge_ratio(d, n, ridge=ridge, cosine=_FAINT)  # from there on noise is all, and goes like 1/ρ
+        if found.log_value is None:
+            return found
+        log = found.log_value + math.log(_FAINT) - math.log(abs(cosine))
+        return predict("ratio", log, regime=words, source=found.source, statistic=_STATISTIC, exact=found.exact)
     noise = 1 / (cosine * cosine) - 1
     if ridge == 0 and noise > 0 and abs(n - width) <= 1 and n > 1:
         reason = "infinite: with a noisy query the mean square interference peaks at M = d; a ridge removes the peak"
         return none("ratio", reason, statistic=_STATISTIC, regime=words)
+    source, exact = "Marchenko-Pastur law of sum k k^T at load M/d", False
+    if n / width + ridge > _OUTER:  # S + lambda is a multiple of the identity: the outer product
+        log = 0.5 * (math.log(n / width) + math.log1p(-1 / n)) - math.log(abs(cosine)) if n > 1 else -math.inf
+        return predict("ratio", log, regime=words, source=source, statistic=_STATISTIC, exact=False)
     if ridge == 0 and n <= width:
         square = noise * (n - 1) * (width - 2) / ((width - n - 1) * (width - 1)) if noise and n > 1 else 0.0
         source = "inverse of the Gram matrix of unit keys, E G^-1_ii = (d-2)/(d-M-1)"
         exact = True
     else:
         square = _square(n / width, ridge, noise) * (1 - 1 / n) if ridge else _above(width, n, noise)
-        source, exact = "Marchenko-Pastur law of sum k k^T at load M/d", False
     log = 0.5 * math.log(square) if square > 0 else -math.inf
     return predict("ratio", log, regime=words, source=source, statistic=_STATISTIC, exact=exact)
 

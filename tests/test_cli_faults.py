@@ -1,0 +1,235 @@
+"""Faults that were found at the command line: a user's code that leaves, prints or fails; a terminal without Σ."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+from assocmem.theory import best_sharpness, optimal_capacity, optimal_ratio
+from assocmem.theory.ridge import ridge_ratio
+from commandline import asked
+
+OWN = '''
+import sys
+from dataclasses import dataclass
+import numpy as np
+from assocmem import Store, Traits
+
+print("hello from import")
+KIND = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+
+@dataclass(frozen=True)
+class Sum(Store):
+    """Adds all pairs up.
+
+    And more.
+    """
+    traits = KIND
+    def blank(self, state):
+        return {"W": state.zeros(state.d_v, state.d_k)}
+    def put(self, state, keys, values):
+        print("writing")
+        return {"W": state["W"] + values.mT @ keys}
+    def get(self, state, queries):
+        return queries @ state["W"].mT
+
+class Leaves(Sum):
+    def put(self, state, keys, values):
+        sys.exit(0)
+
+class Fails(Sum):
+    def get(self, state, queries):
+        return np.linalg.inv(np.zeros((2, 2)))
+
+class Untold(Sum):
+    traits = None
+
+class Unready(Sum):
+    @property
+    def traits(self):
+        raise ValueError("not yet")
+
+class Moody(Sum):
+    def get(self, state, queries):
+        return queries @ state["W"].mT * np.random.default_rng().uniform(0.5, 2)
+
+def exits(keys, values, queries):
+    raise SystemExit(0)
+
+def recall(keys, values, queries):
+    """Sums without normalising."""
+    print("hi")
+    return queries @ keys.T @ values
+
+def by_name(*, keys, values, queries):
+    return queries @ keys.T @ values
+
+def of_two(keys, queries):
+    return queries
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Put a module of stores into the current directory; return the module's name."""
+    name = f"faults_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(OWN)
+    (tmp_path / f"{name}_left.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield name
+    for module in (name, f"{name}_left"):
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture
+def ask(capsys):
+    """Ask the command line something in this process."""
+    return lambda *words: asked(*words, capture=capsys)
+
+
+@pytest.mark.parametrize("command", ["check", "show", "capacity", "cite"])
+def test_a_module_that_leaves_is_no_pass(ask, own, command):
+    said = ask(command, f"{own}_left:x")
+    assert (said.status, said.out) == (2, "")
+    assert "SystemExit: 0" in said.err
+    assert f"{own}_left.py, line 2" in said.err
+
+
+def test_a_store_that_leaves_fails_its_checks(ask, own):
+    said = ask("check", f"{own}:Leaves")
+    assert said.status == 1
+    assert "stopped by SystemExit: 0" in said.out
+
+
+@pytest.mark.parametrize("name", ["Leaves", "exits"])
+def test_a_recall_that_leaves_is_one_sentence(ask, own, name):
+    said = ask("capacity", f"{own}:{name}", "--d-k", 8, "--max-memories", 8)
+    assert said.status == 2
+    assert "SystemExit: 0" in said.err
+    assert f"{own}.py, line" in said.err
+
+
+@pytest.mark.parametrize("name", ["Sum", "recall"])
+@pytest.mark.parametrize("command", ["show", "check", "capacity"])
+def test_json_stays_json_when_a_store_prints(ask, own, command, name):
+    more = ["--d-k", 8, "--max-memories", 16] if command == "capacity" else []
+    said = ask(command, f"{own}:{name}", *more, "--json")
+    assert said.json["definitions"]
+    assert ("writing" if name == "Sum" else "hi") in said.err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_without_sigma(encoding):
+    command = [sys.executable, "-m", "assocmem", "show", "relu"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    said = subprocess.run(command, capture_output=True, timeout=60, check=False, env=environment)
+    assert (said.returncode, said.stderr) == (0, b"")
+    assert b"f(x) = V^T ?(K x)" in said.stdout
+    said = subprocess.run([*command, "--json"], capture_output=True, timeout=60, check=False, env=environment)
+    assert "σ" in json.loads(said.stdout.decode(encoding))["equation"]
+
+
+def test_a_failing_store_names_the_users_line(ask, own):
+    said = ask("capacity", f"{own}:Fails", "--d-k", 8, "--max-memories", 8)
+    assert said.status == 2
+    line = 1 + OWN.split("\n").index("        return np.linalg.inv(np.zeros((2, 2)))")
+    assert f"({own}.py, line {line}). `assocmem check {own}:Fails`" in said.err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("Untold", "must be an assocmem.Traits; got None"),
+        ("Unready", "ValueError: not yet"),
+        ("by_name", "must take keys, values and queries"),
+        ("of_two", "must take keys, values and queries"),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "show", "capacity"])
+def test_what_is_no_store_is_said_so(ask, own, command, name, words):
+    said = ask(command, f"{own}:{name}")
+    assert (said.status, said.out) == (2, "")
+    assert words in said.err
+
+
+def test_show_says_what_a_store_of_ones_own_does(ask, own):
+    assert ask("show", f"{own}:Sum", "--json").json["summary"] == "Adds all pairs up."
+    assert ask("show", f"{own}:recall", "--json").json["summary"] == "Sums without normalising."
+    assert ask("show", f"{own}:of_two").status == 2
+
+
+def test_approximate_theory_is_labelled(ask):
+    words = ["--d-k", 16, "--max-memories", 64]
+    assert ask("capacity", "optimal-linear", *words, "--json").json["theory_exact"] is False
+    assert "(approximate)" in ask("capacity", "optimal-linear", *words).out
+    assert ask("capacity", "relu", *words, "--json").json["theory_exact"] is True
+    assert "approximate" not in ask("capacity", "relu", *words).out
+    assert "approximate theory" in ask("show", "optimal-linear").out
+    assert "exact theory" in ask("show", "relu").out
+    assert ask("show", "optimal-linear", "--json").json["capacity_d_k_64"]["theory_exact"] is False
+
+
+def test_the_bare_command_shows_help_alone(ask):
+    said = ask()
+    assert (said.status, said.err) == (2, "")
+    assert "Usage" in said.out
+
+
+# --------------------------------------------------------------------------- numbers at the ends of the floats
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--query-cosine 1e-300", "--query-cosine 1e-160", "--ratio 1e-300", "--ratio 1e300", "--ratio 1e-300 --d-k 2"],
+)
+def test_design_at_the_ends_of_the_floats(ask, words):
+    said = ask("design", "--memories", "1e6", *words.split(), "--json")
+    assert (said.status, said.err) == (0, "")
+    assert len(said.json["stores"]) > 20
+
+
+def test_capacity_at_the_ends_of_the_floats(ask):
+    far = ask("capacity", "relu", "--ratio", "1e300")
+    assert far.status == 2
+    assert "`--ratio` is measured up to 1e100" in far.err
+    assert ask("capacity", "relu", "--ratio", "1e100", "--json").json["theory"] == pytest.approx(1.28e202)
+
+
+def test_ridge_theory_becomes_the_outer_products():
+    for ridge in (0.0, 0.1, 1e300):
+        assert ridge_ratio(2, 1e300, ridge=ridge).value == pytest.approx(math.sqrt(1e300 / 2))
+        assert ridge_ratio(64, 1e18, ridge=ridge, cosine=0.5).value == pytest.approx(2 * math.sqrt(1e18 / 64), rel=1e-9)
+        faint = ridge_ratio(64, 500, ridge=ridge, cosine=1e-50).value
+        assert ridge_ratio(64, 500, ridge=ridge, cosine=1e-200).value == pytest.approx(1e150 * faint)
+    for ridge in (1e19, 1e21):  # either side of where the short form begins
+        assert ridge_ratio(64, 500, ridge=ridge, cosine=0.5).value == pytest.approx(
+            2 * math.sqrt(500 / 64 * (1 - 1 / 500)), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("law", ["sphere", "gaussian"])
+@pytest.mark.parametrize("statistic", ["mean", "rms", "median"])
+def test_optimal_capacity_at_the_ends_of_the_floats(law, statistic):
+    near = optimal_capacity(64, ratio=1e-300, law=law, statistic=statistic).value
+    assert near == pytest.approx(64.001006 if statistic == "median" else 64.0, rel=1e-8)
+    far = optimal_capacity(64, ratio=1e300, law=law, statistic=statistic).log_value
+    step = optimal_capacity(64, ratio=1e100, law=law, statistic=statistic).log_value
+    assert far - step == pytest.approx(2 * math.log(1e200), rel=1e-9)
+
+
+@pytest.mark.parametrize("law", ["sphere", "gaussian"])
+def test_medians_of_few_degrees_of_freedom_meet(law):
+    """The leading power takes over at 0.05 degrees of freedom, M - d."""
+    below, above = (optimal_ratio(64, 64 + x, law=law, statistic="median").log_value for x in (0.04999, 0.05001))
+    assert above - below == pytest.approx(0.00002 * math.log(2) / 0.05**2, rel=1e-3)
+
+
+def test_best_sharpness_of_a_faint_query():
+    assert best_sharpness(64, 1e-300).value == pytest.approx(3.2e-299)
+    assert best_sharpness(64, 0.99e-9).value / 0.99 == pytest.approx(best_sharpness(64, 1.01e-9).value / 1.01)
