@@ -169,8 +169,10 @@ def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any
     if view.get("join"):
         covered = {(r["label"], r[view["x"]]) for r in theory}
         alone = {r["label"] for r in measured if (r["label"], r[view["x"]]) not in covered}
-        thin = axes.layer("joined", [r for r in measured if r["label"] in alone]).mark_line(strokeWidth=0.8)
-        layers.append(thin.encode(x=axes.across, y=axes.up("value"), color=axes.colour, opacity=axes.shown))
+        lone = [r for r in measured if r["label"] in alone]
+        if lone:
+            thin = axes.layer("joined", lone).mark_line(strokeWidth=0.8)
+            layers.append(thin.encode(x=axes.across, y=axes.up("value"), color=axes.colour, opacity=axes.shown))
     if measured or canvas.mode == "live":
         layers += _measured_layers(measured, axes)
     if printed:

@@ -1,0 +1,196 @@
+"""Charts and the report page from results alone: every kind is valid, files are what they say, text is text."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from assocmem.core.errors import InputError, UnknownNameError
+from assocmem.core.results import Results
+from assocmem.report.export import FORMATS, draw, script_bundle
+from assocmem.report.figures import SAMPLERS, chart, specification
+from assocmem.report.html import inline_chart, significant, write_report
+
+CURVES = {"kind": "curves", "x": "n_memories", "x_title": "M", "order": ["a", "b"], "rule": 1.0, "rule_text": "fails"}
+
+
+def curve_rows():
+    return [
+        {"label": label, "n_memories": m, "value": scale * m**0.5, "low": 0.9 * scale * m**0.5,
+         "high": 1.1 * scale * m**0.5, "theory": scale * m**0.5, "sampler": sampler, "n_trials": 5, "article": None}
+        for label, scale in (("a", 0.1), ("b", 0.2))
+        for sampler in SAMPLERS
+        for m in (16, 64, 256)
+    ]  # fmt: skip
+
+
+def bar_rows():
+    return [
+        {"panel": panel, "index": i, "end": i + 0.9, "weight": 1.0 if i == 0 else 0.1 * (-1) ** i, "target": i == 0,
+         "ratio": ratio}
+        for panel, ratio in (("few", 0.5), ("many", 1.5))
+        for i in range(8)
+    ]  # fmt: skip
+
+
+def glyph_rows():
+    return [
+        {"label": label, "n_memories": m, "row": r, "column": c, "ink": (r + c) / 8}
+        for label in ("a", "b") for m in (1, 16) for r in range(4) for c in range(4)
+    ]  # fmt: skip
+
+
+def capacity_rows():
+    return [
+        {"label": "a", "value": 65.2, "low": 64.0, "high": 66.0, "theory": 65.0, "article": 64},
+        {"label": "b", "value": None, "low": None, "high": None, "theory": None, "article": None},
+    ]
+
+
+def panel_rows():
+    rows = curve_rows()
+    return [row | {"quantity": name} for row in rows for name in ("signal", "ratio")]
+
+
+KINDS = {
+    "curves": (curve_rows, CURVES),
+    "joined curves": (curve_rows, CURVES | {"join": True, "x_log": False, "y_log": False}),
+    "panels": (panel_rows, CURVES | {"kind": "panels", "panels": [
+        {"where": {"quantity": "signal"}, "y_title": "signal"}, {"where": {"quantity": "ratio"}, "rule": 1.0}]}),
+    "bars": (bar_rows, {"kind": "bars", "order": ["few", "many"], "columns": 2}),
+    "glyphs": (glyph_rows, {"kind": "glyphs", "order": ["a", "b"]}),
+    "capacities": (capacity_rows, {"kind": "capacities"}),
+}  # fmt: skip
+
+
+def result(kind, name="demo", **header):
+    rows, view = KINDS[kind]
+    texts = {"title": "Demo", "question": "What?", "caption": "So."}
+    return Results(name, tuple(rows()), {"view": view, **texts, **header})
+
+
+@pytest.mark.parametrize("mode", ["report", "paper"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_chart_is_a_valid_specification_and_holds_its_rows(kind, mode):
+    found = result(kind)
+    validated = chart(found, mode=mode).to_dict()  # Altair checks it against the schema of Vega-Lite
+    quick = specification(found, mode=mode)
+    assert quick["config"]["axis"] == validated["config"]["axis"]
+    named = set(re.findall(r'"data": \{"name": "([^"]+)"\}', json.dumps(quick)))
+    assert named
+    assert named <= set(quick["datasets"])
+    assert all(quick["datasets"][name] for name in named)
+    assert ("params" in json.dumps(quick)) == (mode == "report" and kind in ("curves", "joined curves", "panels"))
+
+
+def test_a_broken_chart_does_not_pass_the_schema():
+    drawn = chart(result("curves"), mode="paper")
+    drawn.layer[0].mark = {"type": "no such mark"}
+    with pytest.raises(Exception, match="no such mark"):
+        drawn.to_dict()
+
+
+def test_the_page_of_a_curve_has_log_axes_a_dashed_line_intervals_theory_and_a_legend():
+    text = json.dumps(specification(result("curves")))
+    assert text.count('"type": "log"') >= 2
+    assert '"strokeDash": [5, 4]' in text
+    assert '"field": "high"' in text
+    assert '"field": "theory"' in text
+    assert '"bind": "legend"' in text
+    for words in ("measured", "95 % from", "trials", "theory", "sampler"):
+        assert f'"title": "{words}"' in text
+
+
+def test_points_off_a_log_axis_are_left_out_and_an_interval_that_reaches_zero_too():
+    rows = ({"label": "a", "n_memories": 4, "value": 0.0, "low": 0.0, "high": 0.1, "sampler": "keys"},
+            {"label": "a", "n_memories": 8, "value": 0.5, "low": 0.0, "high": 0.9, "sampler": "keys"},
+            {"label": "a", "n_memories": 9, "value": None, "low": None, "high": None, "sampler": "keys"})  # fmt: skip
+    data = specification(Results("demo", rows, {"view": CURVES}))["datasets"]
+    points = next(rows for name, rows in data.items() if name.startswith("measured"))
+    assert [row["n_memories"] for row in points] == [8]
+    assert not any(name.startswith("spans") for name in data)
+
+
+def test_two_definitions_do_not_share_an_axis():
+    rows = [row | {"definition": f"d{i % 2}"} for i, row in enumerate(curve_rows())]
+    with pytest.raises(InputError, match="one axis holds one quantity; these rows mix definitions: d0; d1"):
+        specification(Results("demo", tuple(rows), {"view": CURVES}))
+
+
+@pytest.mark.parametrize("view", [None, {}, {"kind": "pie"}])
+def test_an_unknown_chart_is_refused_by_name(view):
+    with pytest.raises(UnknownNameError, match="known are curves, panels, bars, glyphs, capacities"):
+        specification(Results("demo", (), {"view": view} if view is not None else {}))
+
+
+def test_pictures_are_what_their_names_say(tmp_path):
+    paths = draw(result("curves"), tmp_path)
+    assert [path.name for path in paths] == [f"demo.{kind}" for kind in FORMATS]
+    starts = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<svg", "pdf": b"%PDF-"}
+    for path in paths:
+        assert path.read_bytes().startswith(starts[path.suffix[1:]]), path
+    small = draw(result("curves"), tmp_path / "small", ("png",), scale=1)[0]
+    width = [int.from_bytes(path.read_bytes()[16:20], "big") for path in (paths[0], small)]
+    assert width[0] == pytest.approx(2 * width[1], abs=2)
+
+
+def test_an_unknown_format_writes_nothing(tmp_path):
+    with pytest.raises(InputError, match="`formats` must be among png, svg, pdf; got 'gif'"):
+        draw(result("curves"), tmp_path, ("png", "gif"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_from_results_stays_text(tmp_path):
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+    rows = [row | {"label": evil} for row in curve_rows()]
+    made = Results(
+        "demo", tuple(rows), {"view": CURVES | {"order": [evil]}, "title": evil, "question": evil, "caption": evil}
+    )
+    verdict = {
+        "name": evil, "printed": evil, "value": 1.0, "low": None, "high": None, "exact": None, "statistic": "rms",
+        "sampler": "keys", "verdict": "agrees", "reason": evil,
+    }  # fmt: skip
+    page = write_report(
+        tmp_path / "index.html", [made], title=evil, verdicts=[verdict], facts={evil: evil}, unfinished=[evil]
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "<img src=x" not in text
+    outside = text.replace(script_bundle().replace("</script", "<\\/script"), "")
+    assert outside.count("<script") == outside.count("</script>") == 3
+    assert "alert(1)" in outside
+    held = re.search(r'<script type="application/json" data-chart="demo">(.*?)</script>', text, re.S)
+    assert json.loads(held[1])["datasets"]
+
+
+def test_the_report_lists_files_that_are_there_and_results_that_are_not(tmp_path):
+    found = result("curves", name="first")
+    found.write(tmp_path)
+    text = write_report(tmp_path / "index.html", [found], title="T", unfinished=["second"]).read_text()
+    assert 'href="first.csv"' in text
+    assert 'href="first.ndjson"' in text
+    assert 'href="first.png"' not in text
+    assert "Not run, so not shown: second." in text
+    assert 'id="verdict"' not in text
+
+
+def test_charts_made_before_are_taken_as_they_are(tmp_path):
+    found = result("curves")
+    text = write_report(tmp_path / "i.html", [found], title="T", charts={"demo": '{"mine":1}'}).read_text()
+    assert 'data-chart="demo">{"mine":1}</script>' in text
+
+
+def test_inline_charts_are_safe_inside_a_script_and_hold_no_nan():
+    assert inline_chart({"a": "</script>\u2028"}) == '{"a":"\\u003c/script>\\u2028"}'
+    with pytest.raises(ValueError, match="JSON"):
+        inline_chart({"a": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0, "0"), (0.0, "0"), (1272264.445, "1,272,264"), (0.00038, "3.800e-04"), (65, "65"), (2.5, "2.5"),
+     (1.23456, "1.235"), (True, "True"), ("not reached", "not reached"), (-2000.4, "-2,000")],
+)  # fmt: skip
+def test_numbers_as_people_write_them(value, text):
+    assert significant(value) == text

@@ -1,0 +1,238 @@
+"""`assocmem reproduce --quick`: its folder, its report, its numbers, and what it leaves when it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+from types import SimpleNamespace
+
+import pytest
+
+import assocmem.cli.reproducing
+from assocmem.cli import run
+from assocmem.core.results import Results
+from assocmem.experiments.catalogue import chosen, experiments
+from assocmem.experiments.experiment import Settings, article
+from browsing import Tab, browser
+from commandline import strict_json
+
+pytestmark = pytest.mark.xdist_group("reproduce")
+NAMES = [e.name for e in experiments()]
+HEADER = {
+    "config", "seed", "versions", "commit", "machine", "python", "seconds", "definitions", "title", "question",
+    "caption", "view",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Run the quick reproduction once; return its folder, exit status and what it said."""
+    out = tmp_path_factory.mktemp("quick") / "deep" / "er"
+    said, told = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(told):
+        status = run(["reproduce", "--quick", "--out", str(out)])
+    return SimpleNamespace(out=out, status=status, said=said.getvalue(), told=told.getvalue())
+
+
+def measured(results):
+    """Return the rows of a result without what depends on the clock."""
+    return [dict(row) for row in results.rows]
+
+
+def test_the_folder_holds_a_picture_and_two_tables_for_every_experiment_and_nothing_else(folder):
+    assert folder.status == 0, folder.said + folder.told
+    expected = {f"{name}.{kind}" for name in NAMES for kind in ("png", "csv", "ndjson")}
+    assert {path.name for path in folder.out.iterdir()} == expected | {"index.html", "verdict.json"}
+    for name in NAMES:
+        assert (folder.out / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        assert (folder.out / f"{name}.png").stat().st_size > 5000
+    assert f"{len(NAMES)} of {len(NAMES)} experiments" in folder.said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_say_how_they_were_made_and_agree_with_each_other(folder, name):
+    lines, table = (Results.read(folder.out / f"{name}.{kind}") for kind in ("ndjson", "csv"))
+    assert set(lines.header) >= HEADER
+    assert lines.header["seed"] == 0
+    assert lines.header["config"]["quick"] is True
+    assert {"assocmem", "numpy", "scipy"} <= set(lines.header["versions"])
+    assert lines.header["seconds"] > 0
+    assert lines.header["caption"].endswith(".")
+    assert lines.header["question"].endswith("?")
+    assert measured(lines)
+    assert len(table.rows) == len(lines.rows)
+    assert set(table.columns) == set(lines.columns)
+    for written, read in zip(lines.rows, table.rows, strict=True):
+        for column, value in written.items():
+            if isinstance(value, int | float):
+                assert read[column] == value or math.isclose(read[column], value, rel_tol=1e-12), column
+    for line in (folder.out / f"{name}.ndjson").read_text().splitlines():
+        strict_json(line)
+
+
+def test_every_printed_number_that_a_quick_run_reaches_has_an_explained_verdict(folder):
+    document = strict_json((folder.out / "verdict.json").read_text())
+    rows = document["verdicts"]
+    names = [row["name"] for row in rows]
+    assert len(set(names)) == len(names)
+    curves = article()["linear_curves"]
+    expected = [f"outer product, ratio at M = {m}" for m, _ in curves["outer"] if m <= 1024]
+    expected += [f"optimal linear, ratio at M = {m}" for m, _ in curves["optimal"] if m <= 1024]
+    expected += [f"capacity, {item['store']}" for item in article()["capacities"]]
+    expected += [f"{words} holds so many times the linear store" for words in article()["multiples_of_linear"]]
+    expected += ["softmax at beta 2 fails after"]
+    assert sorted(names) == sorted(expected)
+    for row in rows:
+        assert row["verdict"] in ("agrees", "explained"), row
+        assert row["verdict"] == "agrees" or len(row["reason"].split()) > 5, row
+        assert row["statistic"] in ("rms", "median"), row
+        assert row["sampler"], row
+        assert row["seed"] == 0
+        if row["value"] is not None:
+            assert row["low"] <= row["value"] <= row["high"], row
+    assert document["unfinished"] == []
+    assert {"printed", "value", "exact", "verdict", "capacity", "ratio"} <= set(document["definitions"])
+    assert {"seed", "quick", "assocmem", "python", "machine"} <= set(document["run"])
+    for row in rows:
+        assert row["name"][:12] in folder.said  # longer names are broken into lines
+
+
+def test_intervals_hold_the_exact_value_about_as_often_as_they_say(folder):
+    rows = strict_json((folder.out / "verdict.json").read_text())["verdicts"]
+    covered = [row["exact_in_interval"] for row in rows if row["exact_in_interval"] is not None]
+    # 95 % of about twenty, not all independent: fewer than three quarters has a chance below 1e-3.
+    assert len(covered) >= 15
+    assert sum(covered) >= 0.75 * len(covered)
+
+
+def test_the_report_is_one_file_that_loads_nothing(folder):
+    page = (folder.out / "index.html").read_text(encoding="utf-8")
+    markup = re.sub(r"<script.*?</script>", "", page, flags=re.S)
+    for attribute, value in re.findall(r"\b(src|href|action|poster|data)\s*=\s*[\"']([^\"']*)", markup):
+        local = value.startswith(("#", "data:")) or (folder.out / value).is_file()
+        assert local, f"{attribute}={value}"
+    assert "@import" not in markup
+    assert not re.search(r"url\((?!['\"]?data:)", markup)
+    assert "<script src" not in page
+    assert not re.search(r"https?://", markup)
+    for name in NAMES:
+        assert f'id="{name}"' in page
+        assert f'data-chart="{name}"' in page
+    for row in strict_json((folder.out / "verdict.json").read_text())["verdicts"]:
+        assert row["name"] in page
+
+
+def test_the_report_draws_itself_from_a_file_without_an_error_or_an_outside_request(folder):
+    pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    with browser() as running:
+        tab = Tab(running)
+        tab.page.goto((folder.out / "index.html").as_uri())
+        tab.page.wait_for_function(f"document.querySelectorAll('.chart svg').length === {len(NAMES)}", timeout=30_000)
+        assert tab.page.locator(".chart svg").count() == len(NAMES)
+        shown = tab.page.locator("#chart-activations svg")
+        before = shown.locator("path[aria-roledescription='point']").count()
+        assert before > 20
+        shown.locator("g.role-legend-entry text").first.click()  # one series alone
+        tab.settle()
+        faded = shown.locator("path[aria-roledescription='point'][opacity='0.08']").count()
+        assert 0 < faded < before
+        shown.locator("path[aria-roledescription='point']").first.hover(force=True)
+        tab.page.wait_for_selector("#vg-tooltip-element.visible", timeout=5000)
+        assert "measured" in tab.page.text_content("#vg-tooltip-element")
+        tab.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_depend_on_the_seed_and_not_on_the_workers(folder, name):
+    first = Results.read(folder.out / f"{name}.ndjson")
+    again = chosen([name])[0].run(Settings(seed=0, quick=True, workers=1))
+    written = Results(name, again.rows, again.header)
+    written.write(folder.out.parent / "again", ("ndjson",))
+    assert measured(Results.read(folder.out.parent / "again" / f"{name}.ndjson")) == measured(first)
+
+
+def test_another_seed_gives_other_numbers():
+    for name in ("opening", "bars", "linear-stores", "state-bits"):
+        first, other = (chosen([name])[0].run(Settings(seed=seed, quick=True, workers=2)) for seed in (1, 2))
+        assert measured(first) != measured(other), name
+
+
+def test_only_the_named_experiments_run(ask, tmp_path):
+    said = ask("reproduce", "--quick", "--only", "bars", "--only", "opening", "--out", tmp_path, "--seed", 4)
+    assert said.status == 0
+    names = {f"{name}.{kind}" for name in ("bars", "opening") for kind in ("png", "csv", "ndjson")}
+    assert {path.name for path in tmp_path.iterdir()} == names | {"index.html", "verdict.json"}
+    assert "2 of 2 experiments" in said.out
+    document = strict_json((tmp_path / "verdict.json").read_text())
+    assert (document["verdicts"], document["unfinished"], document["run"]["seed"]) == ([], [], 4)
+    assert Results.read(tmp_path / "bars.ndjson").header["seed"] == 4
+
+
+def test_ctrl_c_leaves_what_is_finished_and_names_the_rest(ask, tmp_path, monkeypatch):
+    first, second, third = chosen(["bars", "opening", "state-bits"])
+
+    def stop(_settings, _progress):
+        raise KeyboardInterrupt
+
+    stopping = SimpleNamespace(name=third.name, run=stop)
+    wanted = (first, second, stopping, SimpleNamespace(name="never", run=stop))
+    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: wanted)
+    said = ask("reproduce", "--quick", "--out", tmp_path)
+    assert said.status == 130
+    assert said.err.splitlines()[-1].startswith("assocmem: stopped by Ctrl-C: what was finished is written")
+    assert "Traceback" not in said.err
+    names = {f"{name}.{kind}" for name in ("bars", "opening") for kind in ("png", "csv", "ndjson")}
+    assert {path.name for path in tmp_path.iterdir()} == names | {"index.html", "verdict.json"}
+    assert strict_json((tmp_path / "verdict.json").read_text())["unfinished"] == ["state-bits", "never"]
+    assert "Not run, so not shown: state-bits, never." in (tmp_path / "index.html").read_text()
+
+
+def test_ctrl_c_before_anything_is_finished_still_reports(ask, tmp_path, monkeypatch):
+    def stop(_settings, _progress):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=stop),)
+    )
+    said = ask("reproduce", "--quick", "--out", tmp_path)
+    assert said.status == 130
+    assert {path.name for path in tmp_path.iterdir()} == {"index.html", "verdict.json"}
+
+
+def test_a_number_that_differs_is_exit_status_one(ask, tmp_path, monkeypatch):
+    wrong = {
+        "name": "a number", "printed": 1, "value": 2.0, "low": 1.9, "high": 2.1, "exact": 2.0, "verdict": "differs",
+        "reason": "nothing accounts for it", "exact_in_interval": True, "statistic": "rms", "sampler": "keys",
+    }  # fmt: skip
+    monkeypatch.setattr("assocmem.experiments.verdict.verdicts", lambda _results: [wrong])
+    said = ask("reproduce", "--quick", "--only", "bars", "--out", tmp_path)
+    assert said.status == 1
+    assert "1 differ" in said.out
+    assert 'class="differs"' in (tmp_path / "index.html").read_text()
+
+
+def test_a_chart_that_fails_is_reported_and_tables_stay(ask, tmp_path, monkeypatch):
+    bars = chosen(["bars"])[0]
+
+    def unknown(settings, progress):
+        found = bars.run(settings, progress)
+        return Results(found.name, found.rows, {**found.header, "view": {"kind": "no such chart"}})
+
+    monkeypatch.setattr(
+        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=unknown),)
+    )
+    said = ask("reproduce", "--quick", "--out", tmp_path)
+    assert said.status == 2
+    assert "asks for the chart 'no such chart'" in said.err.splitlines()[-1]
+    assert Results.read(tmp_path / "bars.ndjson").rows
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_progress_goes_to_stderr_and_the_table_to_stdout(folder):
+    assert "Every printed number, repeated" in folder.said
+    assert "━" not in folder.said
+    for name in NAMES:
+        assert name in folder.told
+    assert assocmem.cli.reproducing.TITLE in (folder.out / "index.html").read_text()
