@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from assocmem.core.activation import ExpSeries
-from assocmem.core.errors import DivergedError, InputError
+from assocmem.core.errors import DivergedError, InputError, RecallOverflowError
 from assocmem.core.features import (
     DPFP,
     FEATURE_MAPS,
@@ -410,3 +410,39 @@ def test_traits_and_similarity() -> None:
     assert found.sigma == ExpSeries(3, 4.0)
     assert found.normalised
     assert LinearAttention().similarity(16, 10) is None
+
+
+@pytest.mark.parametrize("key", ["linear-attention", "dpfp"])
+@pytest.mark.parametrize("scale", [1e15, 1e-15])
+def test_the_normaliser_of_long_and_short_keys_stays_in_range(key: str, scale: float) -> None:
+    rng = np.random.default_rng(0)
+    keys, values = (rng.standard_normal((64, 8)) * scale).astype("f4"), rng.standard_normal((64, 3)).astype("f4")
+    store = make_store(key) if key == "dpfp" else LinearAttention(Rectified())
+    state = store.write(store.empty(8, 3), keys, values)
+    exact = store.write(store.empty(8, 3), keys.astype("f8"), values.astype("f8"))
+    want = store.recall(exact, keys.astype("f8"))
+    np.testing.assert_allclose(store.recall(state, keys), want, rtol=1e-4, atol=1e-5)
+    _, scanned = store.scan(store.empty(8, 3), keys, values, keys)
+    np.testing.assert_allclose(scanned[-1], want[-1], rtol=1e-4, atol=1e-5)
+
+
+def test_elu_features_of_very_long_keys_recall_the_weighted_mean() -> None:
+    keys = (np.random.default_rng(0).standard_normal((64, 8)) * 1e19).astype("f4")
+    values = np.ones((64, 2), dtype="f4")
+    store = LinearAttention()
+    state = store.write(store.empty(8, 2), keys, values)
+    np.testing.assert_allclose(store.recall(state, keys), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(store.scan(store.empty(8, 2), keys, values, keys)[1], 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [3e38, 1e-42])
+def test_a_sum_of_weights_out_of_range_is_refused_not_recalled_as_zero(size: float) -> None:
+    store = LinearAttention(Rectified())
+    keys = np.full((1, 8), size, dtype="f4")
+    state = store.write(store.empty(8, 1), keys, np.zeros((1, 1), dtype="f4"))
+    for ask in (
+        lambda: store.recall(state, np.ones((1, 8), dtype="f4")),
+        lambda: store.scan(store.empty(8, 1), keys, np.zeros((1, 1), dtype="f4"), np.ones((1, 8), dtype="f4")),
+    ):
+        with pytest.raises(RecallOverflowError, match="sum of the weights of query 0 of LinearAttention"):
+            ask()

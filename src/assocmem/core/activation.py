@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from assocmem.core.arrays import Array, namespace
 from assocmem.core.errors import InputError
+from assocmem.core.requirement import is_number, is_whole, require, require_bool, with_python_numbers
 
 
 class Activation(ABC):
@@ -59,10 +60,10 @@ class ReLU(Activation):
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.power) and self.power > 0):
-            raise InputError(f"`power` of ReLU must be a finite number > 0; got {self.power!r}.")
-        if not math.isfinite(self.threshold):
-            raise InputError(f"`threshold` of ReLU must be finite; got {self.threshold!r}.")
+        with_python_numbers(self)
+        fits = is_number(self.power) and self.power > 0
+        require(fits, "power", self, "a finite number > 0", self.power)
+        require(is_number(self.threshold), "threshold", self, "finite", self.threshold)
 
     def __call__(self, s: Array) -> Array:
         """Return max(0, s - threshold)^power."""
@@ -124,6 +125,9 @@ class GELU(Activation):
 
     tanh: bool = False
 
+    def __post_init__(self) -> None:
+        require_bool("tanh", self, self.tanh)
+
     def __call__(self, s: Array) -> Array:
         """Return s Φ(s)."""
         xp = namespace(s)
@@ -150,10 +154,10 @@ class ExpSeries(Activation):
     beta: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.terms, bool) or int(self.terms) != self.terms or self.terms < 1:
-            raise InputError(f"`terms` of ExpSeries must be a whole number >= 1; got {self.terms!r}.")
-        if not (math.isfinite(self.beta) and self.beta >= 0):
-            raise InputError(f"`beta` of ExpSeries must be a finite number >= 0; got {self.beta!r}.")
+        with_python_numbers(self)
+        require(is_whole(self.terms), "terms", self, "a whole number >= 1", self.terms)
+        fits = is_number(self.beta) and self.beta >= 0
+        require(fits, "beta", self, "a finite number >= 0", self.beta)
 
     def __call__(self, s: Array) -> Array:
         """Return the truncated series by Horner's rule."""
@@ -179,8 +183,9 @@ class Exp(Activation):
     beta: float
 
     def __post_init__(self) -> None:
-        if math.isnan(self.beta) or self.beta < 0:
-            raise InputError(f"`beta` of Exp must be a number >= 0; got {self.beta!r}.")
+        with_python_numbers(self)
+        fits = (is_number(self.beta) and self.beta >= 0) or self.beta == math.inf
+        require(bool(fits), "beta", self, "a number >= 0", self.beta)
 
     def __call__(self, s: Array) -> Array:
         """Return e^(beta (s - 1))."""

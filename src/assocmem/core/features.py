@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from assocmem.core.activation import Activation, ExpSeries, Linear
-from assocmem.core.arrays import Array, device_of, namespace
+from assocmem.core.arrays import Array, constant, device_of, namespace
 from assocmem.core.errors import InputError
+from assocmem.core.requirement import is_whole, require, with_python_numbers
 
 
 class FeatureMap(ABC):
@@ -107,7 +108,9 @@ class EluPlusOne(FeatureMap):
         zero = xp.zeros_like(x)
         peak = xp.max(x, axis=-1, keepdims=True)
         shift = xp.minimum(peak, xp.zeros_like(peak))
-        return xp.maximum(x, zero) + xp.exp(xp.minimum(x, zero) - shift)
+        return (xp.maximum(x, zero) + xp.exp(xp.minimum(x, zero) - shift)) / _power_of_two(
+            xp.maximum(peak, 1 + 0 * peak)
+        )
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,10 @@ class Rectified(FeatureMap):
     def __call__(self, x: Array) -> Array:
         """Return the positive part of x."""
         return namespace(x).maximum(x, namespace(x).zeros_like(x))
+
+    def up_to_scale(self, x: Array) -> Array:
+        """Return φ(x / c), c a power of two near the row's largest entry."""
+        return self(_near_one(x))
 
     def width(self, d: int) -> int:
         """Return d."""
@@ -148,8 +155,8 @@ class DPFP(FeatureMap):
     nu: int = 1
 
     def __post_init__(self) -> None:
-        if isinstance(self.nu, bool) or int(self.nu) != self.nu or self.nu < 1:
-            raise InputError(f"`nu` of DPFP must be a whole number >= 1; got {self.nu!r}.")
+        with_python_numbers(self)
+        require(is_whole(self.nu), "nu", self, "a whole number >= 1", self.nu)
 
     def __call__(self, x: Array) -> Array:
         """Return the products of the rectified row with its nu shifts."""
@@ -157,6 +164,10 @@ class DPFP(FeatureMap):
         r = xp.concat([x, -x], axis=-1)
         r = xp.maximum(r, xp.zeros_like(r))
         return xp.concat([r * xp.roll(r, m, axis=-1) for m in range(1, self.nu + 1)], axis=-1)
+
+    def up_to_scale(self, x: Array) -> Array:
+        """Return φ(x / c), c a power of two near the row's largest entry."""
+        return self(_near_one(x))
 
     def width(self, d: int) -> int:
         """Return 2 d nu."""
@@ -229,6 +240,7 @@ class ExpSeriesFeatures(FeatureMap):
     beta: float | None = None
 
     def __post_init__(self) -> None:
+        with_python_numbers(self)
         ExpSeries(self.terms, 1.0 if self.beta is None else self.beta)
 
     def __call__(self, x: Array) -> Array:
@@ -267,6 +279,22 @@ class ExpSeriesFeatures(FeatureMap):
 
     def _sharpness(self, d: int) -> float:
         return math.sqrt(d) if self.beta is None else self.beta
+
+
+def _near_one(x: Array) -> Array:
+    """Return the rows of `x`, each divided by a power of two near its largest entry; rows of zeros as they are."""
+    if x.shape[-1] == 0:
+        return x
+    xp = namespace(x)
+    return x / _power_of_two(xp.max(xp.abs(x), axis=-1, keepdims=True))
+
+
+def _power_of_two(x: Array) -> Array:
+    """Return the power of two next below x >= 0 (to rounding), 1 for numbers that are not normal; no gradient."""
+    xp = namespace(x)
+    x = constant(x)
+    normal = x >= float(xp.finfo(x.dtype).smallest_normal)
+    return 2.0 ** xp.floor(xp.log2(xp.where(normal, x, xp.ones_like(x))))
 
 
 def _times_each(x: Array, lower: Array, degree: int, xp: Any) -> Array:
@@ -317,7 +345,7 @@ def as_feature_map(value: FeatureMap | str, **settings: Any) -> FeatureMap:
         if settings:
             raise InputError(f"`feature` is already {value!r}; give {', '.join(settings)} to it instead.")
         return value
-    if value not in FEATURE_MAPS:
+    if not isinstance(value, str) or value not in FEATURE_MAPS:
         raise InputError(f"`feature` must be one of {', '.join(FEATURE_MAPS)} or a FeatureMap; got {value!r}.")
     known = getattr(FEATURE_MAPS[value], "__dataclass_fields__", {})
     for name in settings:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from assocmem.core.errors import InputError
 
 
 def is_number(x: object) -> bool:
-    """Say whether `x` is a finite Python number (bools are not)."""
-    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
+    """Say whether `x` is a finite number, Python's or a NumPy scalar; bools, arrays and ints beyond float64 are not."""
+    if isinstance(x, bool) or not isinstance(x, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(x)
+    except OverflowError:
+        return False
 
 
 def is_whole(x: object, least: int = 1) -> bool:
-    """Say whether `x` is a Python whole number >= `least` (bools are not)."""
-    return isinstance(x, int) and not isinstance(x, bool) and x >= least
+    """Say whether `x` is a whole number >= `least`, Python's or a NumPy scalar (bools are not)."""
+    return isinstance(x, int | np.integer) and not isinstance(x, bool) and bool(x >= least)
 
 
 def require(fits: bool, name: str, store: object, words: str, got: object) -> None:
@@ -29,6 +36,16 @@ def require(fits: bool, name: str, store: object, words: str, got: object) -> No
         raise InputError(f"`{name}` of {where} must be {words}; got {got!r}.")
 
 
+def require_bool(name: str, store: object, got: object) -> None:
+    """Raise InputError unless `got` is True or False: a text such as "no" would count as true.
+
+    >>> require_bool("bias", "a doctest", "no")
+    Traceback (most recent call last):
+    assocmem.core.errors.InputError: `bias` of a doctest must be True or False; got 'no'.
+    """
+    require(isinstance(got, bool | np.bool_), name, store, "True or False", got)
+
+
 def require_gate(
     store: object, name: str, value: object, *, words: str = "a number in [0, 1]", fits: bool = True
 ) -> None:
@@ -40,3 +57,16 @@ def require_gate(
             f"`{name}` of {where} must be {words}; got {value!r}. One for each pair is given to write: "
             f"write(state, keys, values, {name}=...)."
         )
+
+
+def with_python_numbers(store: object) -> None:
+    """Turn NumPy's scalars among a frozen dataclass's fields into Python's numbers, which never widen a dtype.
+
+    >>> from assocmem.core.activation import ReLU
+    >>> ReLU(power=np.float32(2)).power
+    2.0
+    """
+    for name in getattr(store, "__dataclass_fields__", {}):
+        value = getattr(store, name, None)
+        if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+            object.__setattr__(store, name, value.item())

@@ -12,7 +12,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from assocmem.core.errors import InputError
+from assocmem.core.requirement import is_number, with_python_numbers
 
 
 class Sharpness(ABC):
@@ -31,12 +34,12 @@ class Sharpness(ABC):
 def _check_beta(beta: float | None, name: str) -> None:
     if beta is None:
         return
-    if isinstance(beta, bool) or not isinstance(beta, int | float) or math.isnan(beta) or beta < 0:
+    if not ((is_number(beta) and beta >= 0) or (isinstance(beta, float) and beta == math.inf)):
         raise InputError(f"`{name}` must be a number >= 0 (inf for argmax), or None for sqrt(d_k); got {beta!r}.")
 
 
 def _check_length(length: float) -> None:
-    if not (math.isfinite(length) and length > 1):
+    if not (is_number(length) and length > 1):
         raise InputError(f"`reference` must be a finite number of memories > 1; got {length!r}.")
 
 
@@ -47,6 +50,7 @@ class Constant(Sharpness):
     value: float | None = None
 
     def __post_init__(self) -> None:
+        with_python_numbers(self)
         _check_beta(self.value, "beta")
 
     def beta(self, n: float, d_k: int) -> float:
@@ -67,6 +71,7 @@ class _Referenced(Sharpness):
     at_reference: float | None = None
 
     def __post_init__(self) -> None:
+        with_python_numbers(self)
         _check_length(self.reference)
         _check_beta(self.at_reference, "at_reference")
 
@@ -112,7 +117,8 @@ class ScalableSoftmax(Sharpness):
     s: float
 
     def __post_init__(self) -> None:
-        if isinstance(self.s, bool) or not math.isfinite(self.s) or self.s < 0:
+        with_python_numbers(self)
+        if not (is_number(self.s) and self.s >= 0):
             raise InputError(f"`s` of ScalableSoftmax must be a finite number >= 0; got {self.s!r}.")
 
     def beta(self, n: float, d_k: int) -> float:
@@ -138,6 +144,6 @@ def as_sharpness(value: Any) -> Sharpness:
             names = ", ".join(n for n in POLICIES if n != "ssmax")
             raise InputError(f"`sharpness` must be one of {names}, a number or a Sharpness; got {value!r}.")
         return POLICIES[value]()
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+    if value is None or (isinstance(value, int | float | np.number) and not isinstance(value, bool)):
         return Constant(value)
     raise InputError(f"`sharpness` must be a number >= 0, a policy's name or a Sharpness; got {value!r}.")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from assocmem.core.arrays import Array, contiguous, device_of, namespace, transpose
+from assocmem.core.arrays import Array, contiguous, device_of, dtype_name, namespace, transpose
 from assocmem.core.chunk import Rows, outer_chunks
-from assocmem.core.errors import InputError
+from assocmem.core.errors import InputError, RecallOverflowError
 from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, SumNormalised, as_feature_map
 from assocmem.core.recurrent import Arrays, RecurrentStore
 from assocmem.core.register import register
+from assocmem.core.requirement import require_bool
 from assocmem.core.types import Similarity, Source, State, Traits
 
 _BLOCK = 2**21
@@ -29,7 +31,8 @@ class LinearAttention(RecurrentStore):
     feature: the feature map φ (core.features), elu(x) + 1 by default.
     normalise: divide by the sum of the weights, so that recall is a weighted mean of the values.
 
-    A query whose weights sum to zero (nothing stored, or no stored key shares a feature with it) recalls zeros.
+    A query whose weights sum to zero (nothing stored, or no stored key shares a feature with it) recalls zeros; a sum
+    that leaves the range of the dtype raises RecallOverflowError.
     A feature map that can make weights negative (an exponential series with an even number of terms) is refused
     at recall, naming the query, where the sum of weights is not clearly above zero; φ(x) = x, whose sum has no
     definite sign at all, is refused with `normalise` from the start.
@@ -65,6 +68,7 @@ class LinearAttention(RecurrentStore):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require_bool("normalise", self, self.normalise)
         if not isinstance(self.feature, FeatureMap):
             raise InputError(f"`feature` of LinearAttention must be a FeatureMap; got {self.feature!r}.")
         if self.normalise and isinstance(self.feature, Identity):
@@ -136,32 +140,44 @@ class LinearAttention(RecurrentStore):
         if not self.normalise:
             return recall
         sums = state["z"][..., None, :]
-        weight = xp.sum(asked * sums, axis=-1)
-        return self._divided(recall, weight, None if self.feature.nonnegative else _lengths(asked, sums))
+        return self._divided(recall, xp.sum(asked * sums, axis=-1), asked, lambda: sums)
 
     def _from_columns(self, found: Array, before: Array, features: Array, asked: Array, read: str) -> Array:
         """Return the recalls from columns [S φ(q), z . φ(q)] that a scan gives."""
         if not self.normalise:
             return found
-        scale = None
-        if not self.feature.nonnegative:
-            xp = namespace(found)
-            sums = xp.cumulative_sum(features, axis=-2) + before[..., None, :, -1]
-            scale = _lengths(asked, sums if read == "after" else sums - features)
-        return self._divided(found[..., :-1], found[..., -1], scale)
 
-    def _divided(self, recall: Array, weight: Array, scale: Array | None) -> Array:
-        """Return recall (..., m, d_v) / weight (..., m); 0 / 0 = 0; `scale` bounds |weight| where it has any sign."""
+        def sums() -> Array:
+            upto = namespace(found).cumulative_sum(features, axis=-2) + before[..., None, :, -1]
+            return upto if read == "after" else upto - features
+
+        return self._divided(found[..., :-1], found[..., -1], asked, sums)
+
+    def _divided(self, recall: Array, weight: Array, asked: Array, sums: Callable[[], Array]) -> Array:
+        """Return recall (..., m, d_v) / weight (..., m), the weight being asked . sums; 0 / 0 = 0.
+
+        Refused are weights of which rounding may have changed the sign, and those that left the range of the dtype.
+        """
         xp = namespace(recall)
-        if scale is not None:
+        if not self.feature.nonnegative:
+            scale = _lengths(asked, sums())
             unclear = (weight <= scale * (1e3 * xp.finfo(weight.dtype).eps)) & (scale > 0)
             if bool(xp.any(unclear)):
-                row = int(xp.argmax(xp.astype(xp.reshape(unclear, (-1,)), xp.int8))) % int(weight.shape[-1])
                 raise InputError(
-                    f"the weights of query {row} of {self.name} do not sum to a number clearly above zero, so there is "
-                    f"no weighted mean to recall: the features {self.feature.formula} allow negative weights. "
-                    "Use an odd number of terms or normalise=False."
+                    f"the weights of query {_first(unclear)} of {self.name} do not sum to a number clearly above zero, "
+                    f"so there is no weighted mean to recall: the features {self.feature.formula} allow negative "
+                    "weights. Use an odd number of terms or normalise=False."
                 )
+        lost = weight == float("inf")
+        low = weight < float(xp.finfo(weight.dtype).smallest_normal)
+        if self.feature.nonnegative and bool(xp.any(low)):
+            # Below the normal numbers only a sum without any term is exact.
+            lost = lost | (low & xp.any((asked != 0) & (sums() != 0), axis=-1))
+        if bool(xp.any(lost)):
+            raise RecallOverflowError(
+                f"the sum of the weights of query {_first(lost)} of {self.name} left the range of "
+                f"{dtype_name(weight.dtype)}; scale the keys (unit length), or use float64."
+            )
         empty = weight == 0
         return recall / xp.where(empty, xp.ones_like(weight), weight)[..., None]
 
@@ -170,6 +186,12 @@ class LinearAttention(RecurrentStore):
         size = max(1, _BLOCK // max(1, width * math.prod(rows.shape[:-2])))
         size = size // self.chunk * self.chunk or size
         return [slice(i, min(i + size, n)) for i in range(0, n, size)] or [slice(0, 0)]
+
+
+def _first(where: Array) -> int:
+    """Return the number of the first query in `where` (..., m) that is True."""
+    xp = namespace(where)
+    return int(xp.argmax(xp.astype(xp.reshape(where, (-1,)), xp.int8))) % int(where.shape[-1])
 
 
 def _lengths(asked: Array, sums: Array) -> Array:
@@ -188,6 +210,7 @@ def linear_attention(feature: FeatureMap | str = "elu", *, normalise: bool = Tru
 
 def dpfp(nu: int = 1, *, normalise: bool = True, sum_normalise: bool = False) -> LinearAttention:
     """Return linear attention with DPFP features; `sum_normalise` divides each row of features by its sum."""
+    require_bool("sum_normalise", "dpfp", sum_normalise)
     feature: FeatureMap = DPFP(nu)
     return LinearAttention(SumNormalised(feature) if sum_normalise else feature, normalise=normalise)
 

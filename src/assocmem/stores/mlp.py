@@ -11,6 +11,7 @@ from assocmem.core.arrays import Array, transpose
 from assocmem.core.blockwise import in_dtype
 from assocmem.core.errors import InputError
 from assocmem.core.register import register
+from assocmem.core.requirement import is_number, require
 from assocmem.core.types import Extra, Similarity, Source, State, Traits
 from assocmem.core.weighted import WeightedSumStore
 
@@ -128,6 +129,7 @@ class GatedMLP(WeightedSumStore):
 
 def relu(bias: float = 0.0) -> MLP:
     """Return f(x) = V^T max(0, K x + bias); a negative bias is a threshold, in units of similarity."""
+    require(is_number(bias), "bias", "relu", "a finite number", bias)
     return MLP(ReLU(threshold=0.0 - bias))
 
 
@@ -143,6 +145,7 @@ def cubed_relu() -> MLP:
 
 def relu_power(power: float = 4.0, bias: float = 0.0) -> MLP:
     """Return f(x) = V^T max(0, K x + bias)^power for any power > 0."""
+    require(is_number(bias), "bias", "relu-power", "a finite number", bias)
     return MLP(ReLU(power=power, threshold=0.0 - bias))
 
 
