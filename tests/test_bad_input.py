@@ -15,9 +15,10 @@ import array_api_compat.numpy as np_compat
 import numpy as np
 import pytest
 
-from assocmem.core.errors import AssocmemError, InputError, NonFiniteError
+from assocmem.core.errors import AssocmemError, DTypeError, InputError, NonFiniteError
 from assocmem.core.register import make_store, stores
 from assocmem.core.store import Store
+from assocmem.memory import Memory
 from assocmem.ruler.bench import Bench
 
 pytestmark = [
@@ -208,3 +209,85 @@ def test_a_pickled_state_of_an_earlier_version_without_a_maker_is_still_taken():
     old = object.__new__(type(state))
     old.__setstate__(kept)
     np.testing.assert_array_equal(store.recall(old, np.eye(3)), np.eye(3))
+
+
+# ---------------------------------------------------------------------- settings and arguments of a wrong kind
+
+
+@pytest.mark.parametrize(
+    ("key", "settings"),
+    [
+        ("ttt-linear", {"bias": "no"}),
+        ("ttt-linear", {"norm": 1}),
+        ("ttt-mlp", {"residual": "false"}),
+        ("linear-attention", {"normalise": "no"}),
+        ("dpfp", {"normalise": "no"}),
+        ("dpfp", {"sum_normalise": "no"}),
+        ("gelu", {"tanh": "no"}),
+        ("relu", {"bias": "x"}),
+        ("relu", {"bias": np.array([1.0])}),
+        ("relu-power", {"power": "x"}),
+        ("relu-power", {"power": np.array(2.0)}),
+        ("relu-power", {"power": 10**400}),
+        ("dpfp", {"nu": np.inf}),
+        ("dpfp", {"nu": None}),
+        ("softmax", {"beta": 10**400}),
+        ("softmax", {"sharpness": "log-n", "reference": "10"}),
+        ("softmax", {"sharpness": "ssmax", "s": "3"}),
+        ("softmax", {"sharpness": [1]}),
+        ("linear-attention", {"feature": [1]}),
+        ("exp-series", {"terms": "3"}),
+    ],
+)
+def test_settings_of_a_wrong_kind_are_refused_in_one_sentence(key: str, settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="must be"):
+        make_store(key, **settings)
+
+
+@pytest.mark.parametrize(
+    ("key", "settings"),
+    [("relu", {"bias": -0.5}), ("relu-power", {"power": 2.5}), ("softmax", {"beta": 8.0}), ("delta-net", {"strength": 0.5}),
+     ("gradient-descent", {"rate": 0.5}), ("optimal-linear", {"ridge": 0.5}), ("exp-series", {"beta": 2.0})],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_scalars_of_numpy_are_numbers_and_widen_no_dtype(key: str, settings: dict[str, Any], kind: Any) -> None:
+    plain, store = make_store(key, **settings), make_store(key, **{n: kind(v) for n, v in settings.items()})
+    assert store == plain
+    x = np.eye(3, dtype=np.float32)
+    state = store.write(store.empty(3, 3), x, x)
+    assert {a.dtype for a in state.arrays.values()} == {np.dtype(np.float32)}
+    np.testing.assert_array_equal(store.recall(state, x), plain.recall(plain.write(plain.empty(3, 3), x, x), x))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"batch": 5}, {"batch": None}, {"batch": "ab"}, {"state_dtype": 3}, {"d_k": 2**70}, {"d_k": 2**45, "d_v": 4}],
+)
+def test_sizes_of_a_wrong_kind_are_refused_in_one_sentence(settings: dict[str, Any]) -> None:
+    with pytest.raises((InputError, DTypeError), match=r"OuterProduct"):
+        make_store("outer-product").empty(**({"d_k": 2, "d_v": 2} | settings))
+
+
+def test_handles_refuse_what_is_no_store_memory_or_path(tmp_path: Any) -> None:
+    memory = Memory("softmax")
+    memory.write([[1.0, 0.0]], [[1.0]])
+    for attempt in (
+        lambda: make_store(3),  # type: ignore[arg-type]
+        lambda: memory.merge(3),  # type: ignore[arg-type]
+        lambda: memory.save(None),  # type: ignore[arg-type]
+        lambda: memory.save(str(tmp_path / "a\0b")),
+        lambda: Memory("softmax", normalise="no"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match="must") as error:
+            attempt()
+        assert "\0" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tensors_that_are_sparse_or_hold_no_numbers_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    store, x = make_store("softmax"), torch.eye(3)
+    for odd in (x.to_sparse(), x.to("meta")):
+        for attempt in (lambda a=odd: store.write(store.empty(3, 3), a, x), lambda a=odd: store.empty(3, 3, like=a)):
+            with pytest.raises(DTypeError, match="must be a dense tensor"):
+                attempt()

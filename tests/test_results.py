@@ -170,7 +170,7 @@ def test_a_link_is_followed_and_a_file_keeps_its_mode(tmp_path):
 def test_a_new_file_has_the_usual_mode_and_the_umask_is_not_touched(tmp_path, monkeypatch):
     (tmp_path / "usual").touch()
 
-    def refuse(mask):
+    def refuse(_mask):
         raise AssertionError("the umask belongs to the whole process")
 
     monkeypatch.setattr(os, "umask", refuse)

@@ -15,6 +15,7 @@ from assocmem.core.arrays import Array
 from assocmem.core.errors import FileFormatError, InputError
 from assocmem.core.growing import GrowingStore
 from assocmem.core.register import key_of, make_store
+from assocmem.core.requirement import require_bool
 from assocmem.core.store import Store
 from assocmem.core.types import State, Traits
 
@@ -55,6 +56,7 @@ class Memory:
         **settings: Any,
     ) -> None:
         self._store, self._key = _made(store, settings)
+        require_bool("normalise", "Memory", normalise)
         self._normalise = bool(normalise)
         self._widths = d_k, d_v
         self._options: dict[str, Any] = {"batch": batch, "like": _sample(like), "state_dtype": state_dtype}
@@ -112,6 +114,8 @@ class Memory:
         Raises InputError where stores or sizes differ, or where the store's states cannot be joined.
         """
         for other in others:
+            if not isinstance(other, Memory):
+                raise InputError(f"`others` of Memory.merge must be of the class Memory; got {other!r}.")
             if other._store != self._store or other._normalise != self._normalise:
                 raise InputError(f"only memories of one store can be merged; got {self!r} and {other!r}.")
         filled = [m._state for m in (self, *others) if m._state is not None]
@@ -181,6 +185,8 @@ class Memory:
         Raises InputError where nothing is known yet, where the store holds a Python function, and where the folder
         cannot be written. Cost: one copy of the numbers to disk.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise InputError(f"`path` of Memory.save must be a text or a path; got {path!r}.")
         return archive.save(path, self._store, self.state, key=self._key, normalise=self._normalise)
 
     @classmethod

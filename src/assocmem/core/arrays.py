@@ -57,6 +57,9 @@ def as_array(x: Any, name: str, *, like: Array | None = None) -> Array:
     xp = namespace(x)
     if not xp.isdtype(x.dtype, ("bool", "integral", "real floating")):
         raise DTypeError(f"`{name}` must hold real numbers; got dtype {x.dtype}.")
+    if array_api_compat.is_torch_array(x) and (str(x.layout) != "torch.strided" or x.is_meta):
+        kind = "a meta tensor, which holds no numbers" if x.is_meta else f"the layout {x.layout}"
+        raise DTypeError(f"`{name}` must be a dense tensor that holds its numbers; got {kind}.")
     return x
 
 

@@ -14,7 +14,7 @@ from assocmem.core.arrays import Array
 from assocmem.core.blockwise import in_dtype, working_dtype
 from assocmem.core.errors import InputError
 from assocmem.core.inner_model import Factors, InnerModel
-from assocmem.core.requirement import is_number, is_whole, require
+from assocmem.core.requirement import is_number, is_whole, require, require_bool
 from assocmem.core.stability import require_finite_arrays, warn_unstable
 from assocmem.core.store import Store
 from assocmem.core.types import Extra, State
@@ -51,6 +51,8 @@ class InnerTraining(Store):
         fits = self.base_rate is None or (is_number(self.base_rate) and self.base_rate > 0)
         require(fits, "base_rate", self, "a finite number > 0, or None for the safe step", self.base_rate)
         require(is_number(self.init) and self.init >= 0, "init", self, "a finite number >= 0", self.init)
+        for name in ("bias", "norm", "residual"):
+            require_bool(name, self, getattr(self, name))
         require(is_whole(self.seed, 0), "seed", self, "a whole number >= 0", self.seed)
 
     @abstractmethod

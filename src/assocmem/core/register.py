@@ -94,6 +94,8 @@ def make_store(key: str, **settings: Any) -> Store:
     >>> make_store("softmax", beta=4.0).name
     'SoftmaxAttention'
     """
+    if not isinstance(key, str):
+        raise InputError(f"`key` of make_store must be a text such as 'softmax' or 'MODULE:CLASS'; got {key!r}.")
     if ":" in key:
         return load_store(key, **settings)
     found = entry(key)

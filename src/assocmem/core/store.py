@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import Any, ClassVar, Literal
 
 import array_api_compat.numpy as np_compat
@@ -23,8 +24,12 @@ import numpy as np
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array
 from assocmem.core.door import Door, library_name
-from assocmem.core.errors import InputError
+from assocmem.core.errors import DTypeError, InputError
+from assocmem.core.requirement import with_python_numbers
 from assocmem.core.types import Similarity, Source, State, Traits
+
+_MOST = 2**48
+"""Largest width or length of a batch axis: an axis that no memory holds."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,23 @@ class Store(Door, ABC):
     summary: ClassVar[str] = ""
     source: ClassVar[Source | None] = None
     cost: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Let a family's own checks of its settings see Python's numbers where NumPy scalars were given."""
+        super().__init_subclass__(**settings)
+        own = cls.__dict__.get("__post_init__")
+        if own is None:
+            return
+
+        @wraps(own)
+        def checked(self: Store) -> None:
+            with_python_numbers(self)
+            own(self)
+
+        cls.__post_init__ = checked  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        with_python_numbers(self)
 
     @property
     @abstractmethod
@@ -85,8 +107,17 @@ class Store(Door, ABC):
         Raises InputError for negative or fractional sizes.
         """
         d_k, d_v = _size("d_k", d_k, self), _size("d_v", d_v, self)
-        batch = tuple(_size("batch", b, self) for b in batch)
-        return self._empty(d_k, d_v, batch, like, state_dtype, pinned=like is not None)
+        batch = _batch(batch, self)
+        if not isinstance(state_dtype, str | None):
+            got = repr(state_dtype)
+            raise DTypeError(f"`state_dtype` of {self.name}.empty must be a floating dtype's name, or None; got {got}.")
+        try:
+            return self._empty(d_k, d_v, batch, like, state_dtype, pinned=like is not None)
+        except MemoryError as error:
+            raise InputError(
+                f"an empty {self.name} with d_k={d_k}, d_v={d_v}, batch={batch} does not fit into memory; take smaller "
+                "sizes."
+            ) from error
 
     def _empty(
         self, d_k: int, d_v: int, batch: tuple[int, ...], like: Array | None, state_dtype: str | None, *, pinned: bool
@@ -297,4 +328,12 @@ class Store(Door, ABC):
 def _size(name: str, value: int, store: Store) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise InputError(f"`{name}` of {store.name}.empty must be a whole number >= 0; got {value!r}.")
+    if value > _MOST:
+        raise InputError(f"`{name}` of {store.name}.empty must be at most {_MOST}; got {value!r}.")
     return int(value)
+
+
+def _batch(batch: Any, store: Store) -> tuple[int, ...]:
+    if not isinstance(batch, tuple | list):
+        raise InputError(f"`batch` of {store.name}.empty must be a tuple of whole numbers >= 0; got {batch!r}.")
+    return tuple(_size("batch", b, store) for b in batch)

@@ -224,7 +224,7 @@ def softmax(
         if s is None:
             raise InputError("the sharpness 'ssmax' needs `s`, the scale of s ln n.")
         return SoftmaxAttention(ScalableSoftmax(s), count)
-    if sharpness not in POLICIES:
+    if not isinstance(sharpness, str) or sharpness not in POLICIES:
         raise InputError(f"`sharpness` must be one of {', '.join(POLICIES)}, or a Sharpness; got {sharpness!r}.")
     _refuse({"s": s}, sharpness)
     policy: Callable[..., Sharpness] = POLICIES[sharpness]
