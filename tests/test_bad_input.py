@@ -246,7 +246,8 @@ def test_settings_of_a_wrong_kind_are_refused_in_one_sentence(key: str, settings
 
 @pytest.mark.parametrize(
     ("key", "settings"),
-    [("relu", {"bias": -0.5}), ("relu-power", {"power": 2.5}), ("softmax", {"beta": 8.0}), ("delta-net", {"strength": 0.5}),
+    [("relu", {"bias": -0.5}), ("relu-power", {"power": 2.5}), ("softmax", {"beta": 8.0}),
+     ("delta-net", {"strength": 0.5}),
      ("gradient-descent", {"rate": 0.5}), ("optimal-linear", {"ridge": 0.5}), ("exp-series", {"beta": 2.0})],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

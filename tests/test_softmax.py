@@ -601,3 +601,24 @@ def test_two_writes_from_one_state_have_gradients_of_their_own() -> None:
             (got,) = torch.autograd.grad(out.sum(), more[i])
             weight = store.weights(states[i], queries)[:, 3].sum().item()
             np.testing.assert_allclose(got.numpy(), weight, rtol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [1e20, 1e30, 1e300])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_ties_across_shards_count_at_any_finite_sharpness(beta, library):
+    xp = np if library == "numpy" else pytest.importorskip("torch")
+    store, key, query = SoftmaxAttention(beta), xp.asarray([[1.0, 0.5]]), xp.asarray([[1.0, 0.0], [0.5, 0.5]])
+    values = xp.asarray([[0.0]] * 3 + [[1.0]])
+    keys = xp.concat([key] * 4) if library == "torch" else np.concatenate([key] * 4)
+    parts = [store.recall_with_mass(written(store, keys[a:b], values[a:b]), query) for a, b in ((0, 1), (1, 3), (3, 4))]
+    for joined in (merge(parts), merge([merge(parts[:2]), parts[2]]), merge([parts[0], merge(parts[1:])])):
+        np.testing.assert_allclose(np.asarray(joined.output)[:, 0], 0.25, rtol=1e-14)
+
+
+def test_ties_across_large_and_small_shards_count():
+    store, width = SoftmaxAttention(1e30), 64
+    keys = np.tile(np.full((1, width), 0.5), (4096, 1))
+    values = np.concatenate([np.zeros((4095, 1)), np.ones((1, 1))])
+    cuts = ((0, 4092), (4092, 4096))
+    parts = [store.recall_with_mass(written(store, keys[a:b], values[a:b]), keys[:256]) for a, b in cuts]
+    np.testing.assert_allclose(merge(parts).output, 1 / 4096, rtol=1e-10)

@@ -21,6 +21,8 @@ from assocmem.core.growing import Recalled
 
 SAFE_LOGIT = 1024.0
 """A larger float32 logit is off by more than 6e-5, and with it the weights: such queries are redone in float64."""
+LIKE_BLOCKS = 2.0**40
+"""Largest float64 logit of the threaded way, whose powers of two round otherwise than the exponentials of blocks do."""
 WORTH_THREADS = 2**19
 """Multiply-adds from which the threaded way pays."""
 
@@ -112,8 +114,10 @@ def _each_item(keys: Array, values: Array, queries: Array, beta: Beta) -> Recall
     beta = np.broadcast_to(beta, queries.shape[:-1])
     found = [_in_threads(keys[i], values[i], queries[i], beta[i]) for i in np.ndindex(lead)]
     output: Array = np.stack([f.output for f in found])
-    mass: Array = np.stack([f.log_mass for f in found])  # type: ignore[misc]  # an Array may be typed None
-    return Recalled(output.reshape(*lead, *output.shape[1:]), mass.reshape(*lead, -1))
+    mass, peak, share = (
+        np.stack(x).reshape(*lead, -1) for x in zip(*((f.log_mass, f.peak, f.share) for f in found), strict=True)
+    )
+    return Recalled(output.reshape(*lead, *output.shape[1:]), mass, None, peak, share)
 
 
 def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> Recalled:
@@ -124,11 +128,15 @@ def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> Recal
     safe = np.isfinite(found.output).all(axis=-1) & np.isfinite(found.log_mass) & np.isfinite(found.peak)
     if keys.dtype == np.float32:
         safe &= np.abs(found.peak) <= SAFE_LOGIT
+    else:
+        safe &= np.abs(found.peak) <= LIKE_BLOCKS
     if not safe.all():
         redo = ~safe
         again = _in_blocks(keys, values, flat[redo], scale if np.ndim(scale) == 0 else scale[redo], None, np.float64)
         found.output[redo], found.log_mass[redo] = again.output, again.log_mass
-    return Recalled(found.output.reshape(*lead, -1), found.log_mass.reshape(lead))
+        found.shift[redo], found.share[redo] = again.peak, again.share
+    shape = found.output.reshape(*lead, -1)
+    return Recalled(shape, found.log_mass.reshape(lead), None, found.shift.reshape(lead), found.share.reshape(lead))
 
 
 # ---------------------------------------------------------------------- any array library: blocks
@@ -153,13 +161,12 @@ def _in_blocks(
             found.append(_softmax(tile, beta if np.ndim(beta) == 0 else np.asarray(beta)[..., rows], dtype, xp))
     if not found:
         none = xp.zeros((*lead, 0), dtype=xp.float64, device=device)
-        ties = none if beta is None else None
-        return Recalled(xp.zeros((*lead, 0, d_v), dtype=dtype, device=device), none, ties)
+        beside = (none,) if beta is None else (None, none, none)
+        return Recalled(xp.zeros((*lead, 0, d_v), dtype=dtype, device=device), none, *beside)
     if len(found) == 1:
         return found[0]
-    outputs, masses, ties_ = zip(*found, strict=True)
-    joined = xp.concat(ties_, axis=-1) if beta is None else None
-    return Recalled(xp.concat(outputs, axis=-2), xp.concat(masses, axis=-1), joined)
+    outputs, *others = zip(*found, strict=True)
+    return Recalled(xp.concat(outputs, axis=-2), *(None if x[0] is None else xp.concat(x, axis=-1) for x in others))
 
 
 def _softmax(tile: Tile, beta: Beta, dtype: DType, xp: Namespace) -> Recalled:
@@ -199,7 +206,8 @@ def _running(tile: Tile, queries: Array, dtype: DType, xp: Namespace) -> Recalle
         return None
     wide, total = in_dtype(floor, xp.float64, xp), in_dtype(total, xp.float64, xp)
     mass = wide + xp.log(xp.where(some, total, xp.ones_like(total)))
-    return Recalled(output, xp.where(some, mass, xp.full_like(mass, -float("inf"))))
+    nothing = xp.full_like(mass, -float("inf"))
+    return Recalled(output, xp.where(some, mass, nothing), None, xp.where(some, wide, nothing), total)
 
 
 def _scaled(queries: Array, beta: Beta, dtype: DType, xp: Namespace) -> Array:

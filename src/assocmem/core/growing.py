@@ -172,11 +172,17 @@ class Recalled(NamedTuple):
     output: (..., m, d_v). log_mass: (..., m), log of the sum of weights; at beta = inf the largest similarity;
     None where weights are not normalised. ties: at beta = inf the number of memories that share the largest
     similarity (..., m), else None.
+
+    peak, share: (..., m), log_mass once more as peak + log(share), or None. Beside a large peak the log of the share
+    is lost to rounding, and with it how many memories stand at the peak. (Whether two logits are equal is still
+    decided in floating point: a matrix product may round equal keys otherwise in shards of another size.)
     """
 
     output: Array
     log_mass: Array | None
     ties: Array | None = None
+    peak: Array | None = None
+    share: Array | None = None
 
 
 def merge(shards: Sequence[Recalled]) -> Recalled:
@@ -205,20 +211,30 @@ def merge(shards: Sequence[Recalled]) -> Recalled:
             total = total + shard.output
         return Recalled(total, None)
     xp = ar.namespace(first.output)
-    masses = xp.stack([s.log_mass for s in shards])
-    peak = xp.max(masses, axis=0)
-    seen = peak > -float("inf")
-    safe = xp.where(seen, peak, xp.zeros_like(peak))
     if first.ties is not None:
-        shares = xp.stack([s.ties for s in shards]) * xp.astype(masses == peak, masses.dtype)
+        masses, counts = xp.stack([s.log_mass for s in shards]), xp.stack([s.ties for s in shards])
+        peak = xp.max(masses, axis=0)
+        shares = counts * xp.astype(masses == peak, masses.dtype)
+    elif any(s.peak is None or s.share is None for s in shards):
+        masses = xp.stack([s.log_mass for s in shards])
+        peak = xp.max(masses, axis=0)
+        shares = xp.exp(masses - _seen(peak))
     else:
-        shares = xp.exp(masses - safe)
+        masses = xp.stack([s.peak for s in shards])
+        peak = xp.max(masses, axis=0)
+        shares = xp.exp(masses - _seen(peak)) * xp.stack([s.share for s in shards])
     total = xp.sum(shares, axis=0)
-    divisor = xp.where(seen, total, xp.ones_like(total))
+    some = peak > -float("inf")
+    divisor = xp.where(some, total, xp.ones_like(total))
     output = xp.zeros_like(first.output)
     for i, shard in enumerate(shards):
         share = xp.astype(shares[i, ...] / divisor, output.dtype)
         output = output + shard.output * share[..., None]
     if first.ties is not None:
         return Recalled(output, peak, total)
-    return Recalled(output, xp.where(seen, safe + xp.log(divisor), peak))
+    return Recalled(output, xp.where(some, _seen(peak) + xp.log(divisor), peak), None, peak, total)
+
+
+def _seen(peak: Array) -> Array:
+    """Return `peak` with 0 where a query sees nothing."""
+    return ar.namespace(peak).where(peak > -float("inf"), peak, 0 * ar.namespace(peak).ones_like(peak))

@@ -48,11 +48,16 @@ def _power() -> tuple[Any, float]:
 
 @dataclass
 class Attended:
-    """What `attend` found: output (m, d_v), log mass and largest logit (m,), both in natural units, float64."""
+    """What `attend` found: output (m, d_v); log mass and largest logit (m,), both in natural units, float64.
+
+    shift, share (m,): the log mass is shift + log(share), the shift near the largest logit.
+    """
 
     output: Floats
     log_mass: Floats
     peak: Floats
+    shift: Floats
+    share: Floats
 
 
 def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats) -> Attended:
@@ -92,11 +97,11 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
     with pool.SingleThreadedBlas():
         pool.in_threads(run, threads)
     output = np.empty((m, values.shape[1]), keys.dtype)
-    mass, peak = np.empty(m), np.empty(m)
+    mass, peak, shift, share = np.empty((4, m))
     with np.errstate(all="ignore"):
         for at, tiles in zip(rows, shares, strict=True):
-            output[at], mass[at], peak[at] = _merged(tiles)
-    return Attended(output, mass * base, peak * base)
+            output[at], mass[at], peak[at], shift[at], share[at] = _merged(tiles)
+    return Attended(output, mass * base, peak * base, shift * base, share)
 
 
 def _go_through(tiles: list[_Tile], keys: Floats, values: Floats) -> None:
@@ -196,11 +201,11 @@ class _Tile:
         self.shifted = True
 
 
-def _merged(tiles: list[_Tile]) -> tuple[Floats, Floats, Floats]:
-    """Return output, log mass and largest logit of a tile's shares (in units of the power's base)."""
+def _merged(tiles: list[_Tile]) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return output, log mass, largest logit, shift and share of a tile's shares (in units of the power's base)."""
     shift = np.max([t.shift for t in tiles], axis=0).astype(np.float64)
     factors = [tiles[0].power(t.shift - shift) for t in tiles]
     total = sum(t.total * f for t, f in zip(tiles, factors, strict=True))
     sums = sum(t.sums * f[:, None] for t, f in zip(tiles, factors, strict=True))
     log = np.log2 if tiles[0].power is np.exp2 else np.log
-    return sums / total[:, None], shift + log(total), np.max([t.peak for t in tiles], axis=0)
+    return sums / total[:, None], shift + log(total), np.max([t.peak for t in tiles], axis=0), shift, total

@@ -180,12 +180,12 @@ def _corrected(known: Array, before: Array, keys: Array, values: Array, strength
     xp = ar.namespace(keys)
     dtype = working_dtype(values.dtype, xp)
     keys, values, strengths = (in_dtype(a, dtype, xp) for a in (keys, values, strengths))
-    inside = attend(keys, values, keys, beta, Causal(0)).log_mass
+    inside = attend(keys, values, keys, beta, Causal(0))
     own = attention_weights(keys, keys, beta, Causal(0))
     if known.shape[-2]:
         old = attend(known, before, keys, beta)
-        peak = xp.maximum(inside, old.log_mass)
-        parts = [xp.exp(mass - peak) for mass in (inside, old.log_mass)]
+        peak = xp.maximum(inside.peak, old.peak)
+        parts = [xp.exp(found.peak - peak) * found.share for found in (inside, old)]
         shares = [in_dtype(part / (parts[0] + parts[1]), dtype, xp)[..., None] for part in parts]
         own = own * shares[0]
         values = values - strengths * shares[1] * old.output
