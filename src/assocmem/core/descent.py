@@ -49,6 +49,7 @@ class Descent(Store):
         """Return the layer's weights W (*batch, d_v, d_k)."""
 
     def descent_traits(self, *, keeps_pairs: bool) -> Traits:
+        """Return the traits that these settings of descent have, whether or not the store keeps its pairs."""
         still = self.momentum == 0 and self.weight_decay == 0
         rewrite: Rewrite = "mixes" if self.momentum else "decays"
         if still and self.loss == "given":

@@ -1,0 +1,217 @@
+"""Documents say what is so: examples run, commands exist, generated parts are current, public names have words."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib
+import importlib.util
+import io
+import pkgutil
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import assocmem
+from assocmem import theory
+from assocmem.cli import app
+from assocmem.core.register import make_store, stores
+from assocmem.core.sharpness import Constant
+from assocmem.ruler import contract
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "assocmem"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def modules():
+    """Return the names of all modules, except what the page's readers run in the page."""
+    found = pkgutil.walk_packages(assocmem.__path__, "assocmem.")
+    return sorted(m.name for m in found if not m.name.startswith(("assocmem.page.static", "assocmem.__main__")))
+
+
+def loaded(path, name):
+    """Return a script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def example(name):
+    """Return the README's Python code that follows `<!-- example: name -->`."""
+    return re.search(rf"<!-- example: {name} -->\n```python\n(.*?)```", README, re.S)[1]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings_are_true(name):
+    module = importlib.import_module(name)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        failed, _ = doctest.testmod(module)
+    assert failed == 0, said.getvalue()
+
+
+def test_the_docstring_examples_are_there():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    with_examples = sum(
+        bool(test.examples) for name in modules() for test in finder.find(importlib.import_module(name))
+    )
+    assert with_examples > 80
+
+
+def test_the_readme_prints_what_its_comments_say():
+    code = example("memory")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(code, "README.md", "exec"), {})
+    comments = re.findall(r"^print\(.*\)  # (.*)$", code, re.M)
+    lines = said.getvalue().splitlines()
+    assert len(comments) == len(lines) == 2
+    for comment, line in zip(comments, lines, strict=True):
+        assert comment.partition("]: ")[0].rstrip("]") == line.rstrip("]")
+
+
+def test_the_readmes_rule_keeps_the_contract(tmp_path, monkeypatch):
+    (tmp_path / "readme_rule.py").write_text(example("rule"))
+    monkeypatch.syspath_prepend(tmp_path)
+    report = contract.check(make_store("readme_rule:Fading"))
+    sys.modules.pop("readme_rule")
+    assert report.failures == (), report.text()
+
+
+def test_the_readmes_capacities_are_those_of_theory():
+    claim = re.search(r"linearly holds (\d+) memories.* ([\d,]+), read through.* ([\d.]+) million", README, re.S)
+    linear, squared = (
+        theory.capacity(make_store(key).similarity(64, 2), 64).value for key in ("outer-product", "squared-relu")
+    )
+    whole = theory.softmax_capacity(Constant(8.0), 64).value
+    assert int(claim[1]) == round(linear)
+    assert int(claim[2].replace(",", "")) == round(squared)
+    assert float(claim[3]) == round(whole / 1e6, 2)
+
+
+def test_the_readmes_two_commands_are_one_line_each():
+    commands = loaded(ROOT / "docs" / "readme_command.py", "readme_command")
+    for name, end in (("run", ".venv/bin/assocmem reproduce"), ("test", ".venv/bin/python -m pytest -q -n 2")):
+        line = commands.command(name)
+        assert line.startswith("python3 -m venv .venv && .venv/bin/pip install -q ")
+        assert line.endswith(" && " + end)
+    with pytest.raises(SystemExit, match="nonsense"):
+        commands.command("nonsense")
+
+
+def mentioned():
+    """Return (page, words) of every command line of assocmem that a document shows."""
+    found = []
+    for page in PAGES:
+        text = re.sub(r"<!-- generated: commands -->.*<!-- end: commands -->", "", page.read_text(), flags=re.S)
+        for block in re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M):
+            found += [(page.name, line) for line in re.findall(r"^assocmem +(.*)$", block, re.M)]
+        found += [(page.name, line) for line in re.findall(r"`assocmem ([^`]+)`", text)]
+    return found
+
+
+@pytest.mark.parametrize(("page", "line"), mentioned())
+def test_every_command_in_a_document_exists_with_its_options(page, line):
+    words = shlex.split(re.split(r"\s{2,}", line.strip())[0])
+    commands = get_command(app).commands
+    if words[0].startswith("-"):
+        return
+    assert words[0] in commands, page
+    taken = {"--help"}.union(*((*param.opts, *param.secondary_opts) for param in commands[words[0]].params))
+    for word in words[1:]:
+        assert not word.startswith("--") or word.partition("=")[0] in taken, word
+
+
+def test_the_documents_are_current():
+    done = loaded(ROOT / "docs" / "generate.py", "docs_generate")
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = done.main(check=True)
+    assert status == 0, said.getvalue()
+
+
+def test_the_check_of_the_documents_finds_what_is_wrong(tmp_path, monkeypatch):
+    generate = loaded(ROOT / "docs" / "generate.py", "docs_generate_twin")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / page, tmp_path / page)
+    for name in ("examples", "src"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    readme = tmp_path / "README.md"
+    readme.write_text(readme.read_text().replace("| `softmax` |", "| `hardmax` |") + "\n[gone](docs/gone.md)\n")
+    (tmp_path / "LICENSE").touch()
+
+    def bare():
+        return None
+
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    monkeypatch.setattr(theory, "bare", bare, raising=False)
+    monkeypatch.setattr(theory, "__all__", [*theory.__all__, "bare"])
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = generate.main(check=True)
+    assert status == 1
+    assert "README.md: the part 'stores' is not what the code says" in said.getvalue()
+    assert "broken link: README.md -> docs/gone.md" in said.getvalue()
+    assert "assocmem.theory.bare has no docstring" in said.getvalue()
+    with contextlib.redirect_stdout(io.StringIO()):
+        generate.main(check=False)
+    assert "| `softmax` |" in readme.read_text()
+    readme.write_text(readme.read_text().replace("<!-- end: stores -->", ""))
+    with pytest.raises(SystemExit, match="are missing"):
+        generate.main(check=True)
+
+
+def test_every_public_name_and_module_has_a_docstring():
+    missing = []
+
+    def look(tree, where):
+        for node in ast.iter_child_nodes(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
+                if ast.get_docstring(node) is None and not setter:
+                    missing.append(f"{where}: {node.name}")
+                if isinstance(node, ast.ClassDef):
+                    look(node, f"{where}: {node.name}")
+
+    for path in sorted(SOURCE.rglob("*.py")):
+        if "static" in path.parts:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        where = str(path.relative_to(SOURCE))
+        if ast.get_docstring(tree) is None:
+            missing.append(where)
+        look(tree, where)
+    assert missing == []
+
+
+def test_the_map_names_every_room_and_its_floor():
+    text = (ROOT / "docs" / "map.md").read_text()
+    rooms = sorted(path.name for path in SOURCE.iterdir() if path.is_dir() and (path / "__init__.py").exists())
+    for room in rooms:
+        assert f"| `{room}/` |" in text, room
+    layers = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.S)[1]
+    floors = " → ".join(re.findall(r'"([^"]+)"', layers))
+    assert floors in text
+
+
+def test_stores_and_version_appear_where_people_look():
+    for key in stores():
+        assert f"| `{key}` |" in README
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(r"^## (\S+)", changelog, re.M)[1] == assocmem.__version__
+    assert f"Version {assocmem.__version__}" in README
+
+
+def test_the_documents_do_not_speak_of_how_they_were_made():
+    for page in PAGES:
+        assert not re.search(r"\bTODO\b|\bFIXME\b|/work/|/tmp/", page.read_text()), page.name
