@@ -11,6 +11,7 @@ import numpy as np
 
 from assocmem.core.errors import InputError
 from assocmem.core.random import stream
+from assocmem.core.requirement import is_whole
 from assocmem.core.results import Row
 from assocmem.core.store import Store
 from assocmem.core.types import Estimate, Pairs
@@ -122,8 +123,8 @@ def choice_capacities(
     stores: keys, Stores (a user's own too) or (label, Store); any but those of token ids.
     widths: d_k = d_v, whole numbers >= 2.
     share: of right choices that is asked for, in (0, 1).
-    recalls: about how many choices are made at each M around the capacity; half as many on the way there.
-    largest: M up to which to look; by default 2^13, and 2^10 for stores that keep their pairs.
+    recalls: >= 1, about how many choices are made at each M around the capacity; half as many on the way there.
+    largest: M >= 2 up to which to look; by default 2^13, and 2^10 for stores that keep their pairs.
 
     M = 2, 4, 8, ... pairs are written until the wrong choices surely pass 1 - share, then M at five places around the
     crossing; the capacity is read by `ruler.crossing_of_curve`. One search is one task, so that results do not depend
@@ -133,9 +134,11 @@ def choice_capacities(
     >>> found.capacity.low < found.capacity.value < found.capacity.high, found.numbers[0]
     (True, (2, 256))
     """
-    named, sizes = subjects(*stores), [int(d) for d in widths]
-    if not 0 < share < 1:
-        raise InputError(f"`share` must lie between 0 and 1; got {share!r}.")
+    named, sizes = subjects(*stores), [_whole("widths", d, 2) for d in widths]
+    if isinstance(share, bool) or not isinstance(share, float | int | np.floating) or not 0 < share < 1:
+        raise InputError(f"`share` must be a number between 0 and 1; got {share!r}.")
+    recalls = _whole("recalls", recalls, 1)
+    largest = None if largest is None else _whole("largest", largest, 2)
     for one in named:
         if one.store.traits.keys == "ids":
             raise InputError(
@@ -151,6 +154,14 @@ def choice_capacities(
     done = run_tasks(_search, [tasks[i] for i in order], workers=workers, progress=progress)
     found = dict(zip(order, done, strict=True))
     return [found[i] for i in range(len(tasks))]
+
+
+def _whole(name: str, given: Any, least: int) -> int:
+    """Return a whole number >= least, or refuse it by its name."""
+    if not is_whole(given, least):
+        what = "must hold whole numbers" if name == "widths" else "must be a whole number"
+        raise InputError(f"`{name}` {what} >= {least}; got {given!r}.")
+    return int(given)
 
 
 def wrong_share(

@@ -6,25 +6,32 @@ from typing import Any
 
 import numpy as np
 
+from assocmem.core.errors import InputError
 from assocmem.core.random import stream
 from assocmem.core.register import entry, stores
+from assocmem.core.requirement import is_whole
 from assocmem.core.store import Store
 from assocmem.theory import Requirement, optimal_requirement, requirement
 
-COUNTED = (96, 160)
+WIDEST = 1 << 16
+COUNTED_OUT = 256
+WIDTHS = ((16, 16), (16, 32), (32, 16), (32, 32), (48, 16), (16, 48), (64, 48), (48, 80), (80, 64))
 
 
 def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: float = 1.0) -> list[dict[str, Any]]:
     """Return a row for every registered store: feasible (None: no theory), ratio at M, largest M, numbers_held, cost.
 
-    Parameters: d_k, d_v, widths >= 1; n_memories, M >= 1, the target counted; ratio > 0; cosine of the query. Numbers
-    held are counted from arrays: of a store that keeps its pairs the count per pair, times M. Cost is multiply-adds of
-    one recall as the store states it.
+    Parameters: d_k, d_v, widths from 1 to 65,536; n_memories, M >= 1, the target counted; ratio > 0; cosine of the
+    query. Numbers held are counted from arrays: of a store that keeps its pairs the count per pair, times M. Cost is
+    multiply-adds of one recall as the store states it. Raises InputError for other widths.
 
     >>> found = {row["store"]: row for row in requirements(64, 64, 1000, 1.0)}
     >>> found["outer-product"]["feasible"], found["squared-relu"]["feasible"], found["outer-product"]["numbers_held"]
     (False, True, 4096)
     """
+    for name, width in (("d_k", d_k), ("d_v", d_v)):
+        if not is_whole(width) or width > WIDEST:
+            raise InputError(f"`{name}` must be a whole number from 1 to {WIDEST:,}; got {width!r}.")
     rows = []
     for key in stores():
         store = entry(key).make()
@@ -55,13 +62,35 @@ def _answer(key: str, store: Store, d_k: int, n_memories: float, ratio: float, c
 
 
 def numbers_held(store: Store, d_k: int, d_v: int, n_memories: float) -> float:
-    """Return the numbers in the state with M memories, counted from the arrays of two small states."""
-    many = counted_state(store, d_k, d_v, COUNTED[1])
+    """Return the numbers in the state with M memories, counted from the arrays of small states.
+
+    Of a bounded store that is the empty state's size, pairs that wait to be folded in left out; of others the size
+    with one pair and what a second one adds.
+    """
     if store.traits.bounded:
-        return many
-    few = counted_state(store, d_k, d_v, COUNTED[0])
-    per_pair = (many - few) / (COUNTED[1] - COUNTED[0])
-    return many + per_pair * (n_memories - COUNTED[1])
+        return _bounded(store, d_k, d_v)
+    one, two = (counted_state(store, d_k, d_v, n) for n in (1, 2))
+    return one + (two - one) * (n_memories - 1)
+
+
+def _bounded(store: Store, d_k: int, d_v: int) -> int:
+    """Return the size of a bounded store's empty state.
+
+    Wide states are not built: their size is read off the second-degree polynomial in d_k and d_v that meets the
+    counts at nine small pairs of widths, six of which would fix it; without such a one the state is built.
+    """
+    if max(d_k, d_v) <= COUNTED_OUT:
+        return store.empty(d_k, d_v).size
+    terms = np.array([_terms(k, v) for k, v in WIDTHS], dtype=np.float64)
+    counts = np.array([store.empty(k, v).size for k, v in WIDTHS], dtype=np.float64)
+    found = np.round(np.linalg.lstsq(terms, counts, rcond=None)[0] * 2) / 2
+    if not np.array_equal(terms @ found, counts):
+        return store.empty(d_k, d_v).size
+    return sum(int(2 * factor) * term for factor, term in zip(found, _terms(int(d_k), int(d_v)), strict=True)) // 2
+
+
+def _terms(d_k: int, d_v: int) -> tuple[int, ...]:
+    return 1, d_k, d_v, d_k * d_k, d_k * d_v, d_v * d_v
 
 
 def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:

@@ -172,7 +172,7 @@ def _quotient(noise: Floats, signal: Floats) -> Floats:
 
 def checked_numbers(x: Array, name: str, axes: int) -> Floats:
     """Return finite real numbers with at least `axes` axes as a NumPy array; float32 stays, to save memory."""
-    array = np.asarray(x if isinstance(x, list | tuple | float | int) else to_numpy(x))
+    array = np.asarray(to_numpy(x) if hasattr(x, "__dlpack__") else x)
     if array.ndim < axes or array.dtype.kind not in "fiub":
         raise InputError(
             f"`{name}` must hold real numbers with at least {axes} axes; got shape {array.shape}, dtype {array.dtype}."
