@@ -555,3 +555,41 @@ print(sorted({{m.split('.')[0] for m in sys.modules}} & set({HEAVY!r})))
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n": 3},
+        {"n": 9},
+        {"n": -1},
+        {"n": "x"},
+        {"d_k": "x"},
+        {"d_v": 2.0},
+        {"dtype": "int8"},
+        {"dtype": "pi"},
+        {"io_dtype": "x"},
+        {"io_dtype": "int32"},
+        {"normalise": "no"},
+        {"pinned": 1},
+        {"batch": 5},
+        {"state_dtype": 3},
+    ],
+)
+def test_numbers_and_flags_of_a_header_are_checked(tmp_path: Path, changes: dict[str, Any]) -> None:
+    memory = Memory("softmax")
+    memory.write(np.eye(5), np.eye(5))
+    path = memory.save(tmp_path / "a.safetensors")
+    _rewritten(path, path.with_name("b.safetensors"), **changes)
+    with pytest.raises(FileFormatError, match=r"b\.safetensors"):
+        Memory.load(path.with_name("b.safetensors"))
+
+
+def test_pending_pairs_cannot_be_more_than_the_header_counts(tmp_path: Path) -> None:
+    memory = Memory("optimal-linear")
+    memory.write(np.eye(40)[:5], np.eye(40)[:5])
+    path = memory.save(tmp_path / "a.safetensors")
+    assert len(Memory.load(path)) == 5
+    _rewritten(path, path.with_name("b.safetensors"), n=4)
+    with pytest.raises(FileFormatError, match="its header names 4"):
+        Memory.load(path.with_name("b.safetensors"))

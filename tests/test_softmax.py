@@ -616,7 +616,7 @@ def test_ties_across_shards_count_at_any_finite_sharpness(beta, library):
 
 
 def test_ties_across_large_and_small_shards_count():
-    store, width = SoftmaxAttention(1e30), 64
+    store, width = SoftmaxAttention(2.0**100), 64
     keys = np.tile(np.full((1, width), 0.5), (4096, 1))
     values = np.concatenate([np.zeros((4095, 1)), np.ones((1, 1))])
     cuts = ((0, 4092), (4092, 4096))

@@ -22,6 +22,8 @@ from assocmem._version import __version__
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array
 from assocmem.core.errors import FileFormatError
+from assocmem.core.growing import GrowingStore
+from assocmem.core.requirement import is_whole
 from assocmem.core.settings import class_name, decoded, encoded
 from assocmem.core.store import Store
 from assocmem.core.types import State
@@ -80,6 +82,7 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[St
     header, arrays = _read(file)
     try:
         store = decoded(header["settings"], header["class"], file)
+        _check_header(header, file)
         state = _state(header, arrays, like, type(store).__name__)
     except (KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"the header of {file.name} is damaged: {type(error).__name__} {error}.") from error
@@ -183,8 +186,8 @@ def _state(
         int(header["d_v"]),
         tuple(int(b) for b in header["batch"]),
         xp,
-        _dtype(header["dtype"], xp),
-        _dtype(header["io_dtype"], xp),
+        _dtype(header["dtype"], xp, floating=True),
+        _dtype(header["io_dtype"], xp, floating=True),
         device,
         bool(header["pinned"]),
         header["state_dtype"],
@@ -201,14 +204,29 @@ def _library(name: str) -> Any:
     return ar.namespace(sys.modules[base].asarray([0.0]))
 
 
-def _dtype(name: str, xp: Any) -> Any:
+def _dtype(name: str, xp: Any, *, floating: bool = False) -> Any:
     """Return the dtype called `name`, float32 for a half precision that this library lacks."""
-    dtype = getattr(xp, name, None)
+    known = name in (*_TYPES, "bfloat16") and not (floating and "float" not in name)
+    dtype = getattr(xp, name, None) if known else None
     if dtype is None and name in ("float16", "bfloat16"):
         dtype = xp.float32
     if dtype is None:
-        raise KeyError(f"no dtype {name!r}")
+        raise KeyError(f"no{' floating' if floating else ''} dtype {name!r}")
     return np.dtype(dtype) if xp is np_compat else dtype
+
+
+def _check_header(header: Mapping[str, Any], file: Path) -> None:
+    """Refuse sizes, counts and flags of a wrong kind."""
+    batch, named = header["batch"], header["state_dtype"]
+    fits = {
+        **{name: is_whole(header[name], 0) for name in ("n", "d_k", "d_v")},
+        "batch": isinstance(batch, list) and all(is_whole(b, 0) for b in batch),
+        "state_dtype": named is None or isinstance(named, str),
+        **{name: isinstance(header.get(name, False), bool) for name in ("pinned", "normalise")},
+    }
+    for name, fine in fits.items():
+        if not fine:
+            raise FileFormatError(f"the header of {file.name} is damaged: its `{name}` is {header[name]!r}.")
 
 
 def _check_shapes(store: Store, state: State, file: Path) -> None:
@@ -227,6 +245,9 @@ def _check_shapes(store: Store, state: State, file: Path) -> None:
                 f"the array {name!r} of {file.name} has shape {tuple(array.shape)}, which does not fit {store.name} "
                 f"with d_k={state.d_k}, d_v={state.d_v}, batch={state.batch}."
             )
+        rows = max((a for w, a in zip(shape, array.shape, strict=True) if w == 0 and a), default=0)
+        if rows > state.n or (isinstance(store, GrowingStore) and array.shape[-2] != state.n):
+            raise FileFormatError(f"the array {name!r} of {file.name} holds {rows} rows; its header names {state.n}.")
 
 
 def _source(store: Store) -> str | None:

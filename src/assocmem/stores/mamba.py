@@ -33,8 +33,9 @@ class Mamba(RecurrentStore):
     ----------
     rates: A, numbers <= 0: one for all, a tuple of one per key coordinate (the same in every channel), or None for
         the paper's -1, -2, ..., -d_k. 0 switches the decay off.
-    step: D, one number > 0 for all channels, or (low, high) for channels spread evenly in logarithm between the
-        two; by default the range of the paper's initial steps, 0.001 to 0.1.
+    step: D, one number > 0 for all channels, or (low, high): the d_v channels take the midpoints of d_v equal parts
+        of that range in logarithm, never its ends (one channel takes sqrt(low high)). By default the range of the
+        paper's initial steps, 0.001 to 0.1.
 
     write takes `step` (..., n, d_v) >= 0 and `rates` (..., d_v, d_k) <= 0, the latter for all its pairs. The decay
     uses the exponential, the input Euler's step, as in the authors' code. Left out: the skip connection D u (it
