@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from assocmem.theory import best_sharpness, optimal_capacity, optimal_ratio
+from assocmem.core.activation import Exp
+from assocmem.theory import best_sharpness, optimal_capacity, optimal_ratio, ratio, softmax_ratio
 from assocmem.theory.ridge import ridge_ratio
 from commandline import asked
 
@@ -57,6 +58,16 @@ class Unready(Sum):
 class Moody(Sum):
     def get(self, state, queries):
         return queries @ state["W"].mT * np.random.default_rng().uniform(0.5, 2)
+
+class Picky(Sum):
+    def get(self, state, queries):
+        queries.max()
+        return super().get(state, queries)
+
+class Greedy(Sum):
+    def put(self, state, keys, values):
+        keys.max()
+        return super().put(state, keys, values)
 
 def exits(keys, values, queries):
     raise SystemExit(0)
@@ -233,3 +244,86 @@ def test_medians_of_few_degrees_of_freedom_meet(law):
 def test_best_sharpness_of_a_faint_query():
     assert best_sharpness(64, 1e-300).value == pytest.approx(3.2e-299)
     assert best_sharpness(64, 0.99e-9).value / 0.99 == pytest.approx(best_sharpness(64, 1.01e-9).value / 1.01)
+
+
+# --------------------------------------------------------------------------- design
+
+
+def test_design_answers_about_the_usual_scale(ask):
+    enough = ask("design", "--d-k", 128, "--memories", "200k")
+    assert "M = 200,000 memories" in enough.out
+    assert "sqrt(d_k) = 11.3: it serves up to M = 935,890,000 at this ratio, so nothing needs to change" in enough.out
+    short = ask("design", "--memories", "1e6", "--ratio", 0.1, "--json").json
+    assert short["usual_sharpness"] == 8.0
+    assert ratio(Exp(8.0), 64, short["usual_largest"]).value == pytest.approx(0.1)
+    assert short["usual_ratio"] == pytest.approx(ratio(Exp(8.0), 64, 1e6).value)
+    assert short["usual_sentence"].endswith(f"so raise it by a factor of {short['sharpness'] / 8:.3g}.")
+    hopeless = ask("design", "--memories", "2e6", "--query-cosine", 0.6, "--json").json
+    assert hopeless["usual_sentence"].endswith("at this ratio and cosine, and no other sharpness serves M.")
+    blunter = ask("design", "--memories", 5000, "--query-cosine", 0.05, "--ratio", 100, "--json").json
+    assert blunter["sharpness"] < 8
+    assert "so lower it: a sharpness of" in blunter["usual_sentence"]
+
+
+def test_design_compares_policies_of_sharpness(ask):
+    found = ask("design", "--memories", "1e6", "--ratio", 0.1, "--json").json
+    rows = {row["label"]: row for row in found["sharpness_policies"]}
+    assert next(row["ratio"] for row in rows.values()) == pytest.approx(0.1)
+    for name in ("log-n", "qwen", "yarn"):
+        row = rows[f"softmax, {name} from 1024"]
+        assert row["ratio"] == softmax_ratio(name, 64, 1e6).value
+        assert row["feasible"] is (row["ratio"] <= 0.1)
+        assert row["numbers_held"] == 128e6
+    assert "softmax, yarn from 1024" in ask("design", "--memories", "1e6").out
+
+
+@pytest.mark.parametrize(("text", "value"), [("200k", 2e5), ("2e5", 2e5), ("1.5M", 1.5e6), ("2G", 2e9), ("7", 7)])
+def test_memories_as_people_write_them(ask, text, value):
+    assert ask("design", "--memories", text, "--json").json["memories"] == value
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("design --memories k", "--memories"),
+        ("design --memories 0.5k --ratio -1", "--ratio"),
+        ("design --memories 5 --d-k 1 --query-cosine 0.5", "--query-cosine"),
+        ("capacity relu --d-k 1 --query-cosine 0.5", "--query-cosine"),
+        ("capacity relu --sampler dice", "--sampler"),
+    ],
+)
+def test_refusals_name_the_option_that_was_given(ask, words, option):
+    said = ask(*words.split())
+    assert said.status == 2
+    assert f"`{option}`" in said.err
+    for name in ("`cosine`", "`n_memories`", "`threshold`", "`sampler`", "`ratio`"):
+        assert name not in said.err
+
+
+def test_large_numbers_are_plain(ask):
+    said = ask("design", "--memories", "2.1e20").out
+    assert "M = 2.1e20 memories" in said
+    assert "e+" not in said
+
+
+# --------------------------------------------------------------------------- check
+
+
+def test_a_moody_store_is_told_its_cause_first(ask, own):
+    said = ask("check", f"{own}:Moody")
+    assert said.status == 1
+    blocks = said.out.strip().split("\n\n")
+    assert blocks[1].startswith("deterministic: ")
+    assert blocks[2].startswith("pure-reads: ")
+    assert len(blocks) == 4
+    assert blocks[3].startswith("Also failed, which may follow from this; mend it and check again: ")
+    assert "split-law" in blocks[3]
+    assert "Also failed" not in ask("check", f"{own}:Leaves").out
+
+
+def test_a_call_with_nothing_in_it_is_said_so(ask, own):
+    line = 1 + OWN.split("\n").index("        queries.max()")
+    found = {f["check"]: f["message"] for f in ask("check", f"{own}:Picky", "--json").json["failures"]}
+    assert found["shapes"].endswith(f"({own}.py, line {line}); the call had 0 queries")
+    found = {f["check"]: f["message"] for f in ask("check", f"{own}:Greedy", "--json").json["failures"]}
+    assert found["no-width"].endswith("; the call had keys of width 0")

@@ -71,7 +71,9 @@ def run(arguments: list[str] | None = None) -> int:
     except Stopped as stop:
         return _failed(str(stop), INTERRUPTED)
     except AssocmemError as error:
-        return _failed(str(error))
+        from assocmem.cli.settings import as_options
+
+        return _failed(as_options(str(error)))
     except TyperException as error:
         words = getattr(error, "format_message", error.__str__)()
         if not words.strip():  # no command at all: the help was shown

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from assocmem.cli import app
 from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table
-from assocmem.cli.settings import at_least_one, positive, within_one
+from assocmem.cli.settings import count, positive, within_one
 
 if TYPE_CHECKING:
     from assocmem.core.types import Prediction
+    from assocmem.theory import Design
 
 
 @app.command()
 def design(
     d_k: int = typer.Option(64, "--d-k", min=1, help="Key width."),
-    memories: float = typer.Option(..., "--memories", help="Memories M that must be served, the target included."),
+    memories: str = typer.Option(
+        ..., "--memories", metavar="M", help="Memories that must be served, the target included: 200000, 2e5 or 200k."
+    ),
     ratio: float = typer.Option(1.0, "--ratio", help="Interference-to-signal ratio that is acceptable."),
     cosine: float = typer.Option(1.0, "--query-cosine", help="Cosine between queries and stored keys."),
     d_v: int = typer.Option(64, "--d-v", min=1, help="Value width, for the numbers held and the cost."),
@@ -27,34 +31,87 @@ def design(
     from assocmem.lab.required import requirements
     from assocmem.theory import design as rule
 
-    at_least_one("--memories", memories)
+    wanted = count("--memories", memories)
     positive("--ratio", ratio)
     within_one("--query-cosine", cosine)
-    answer = rule(d_k, memories, ratio, cosine)
-    others = requirements(d_k, d_v, memories, ratio, cosine)
+    answer = rule(d_k, wanted, ratio, cosine)
+    usual = usual_scale(answer)
+    others = requirements(d_k, d_v, wanted, ratio, cosine)
+    sharper = sharper_rows(answer, next(row for row in others if row["store"] == "softmax"))
     if as_json:
-        print_json(_facts(answer) | {"stores": others}, DESIGN_WORDS)
+        print_json(_facts(answer) | usual | {"stores": others, "sharpness_policies": sharper}, DESIGN_WORDS)
         return
-    print(answer.sentence)
+    print(f"{answer.sentence}\n{usual['usual_sentence']}")
     print_pairs(
         {
             "smallest sharpness": "none is enough" if answer.sharpness is None else number(answer.sharpness),
             "as a scale on q·k of vectors of length sqrt(d_k)": number(answer.logit_scale),
             "best sharpness there is": _number_or_reason(answer.best_sharpness),
             "largest M that one serves": _number_or_reason(answer.largest),
+            "usual sharpness, sqrt(d_k)": number(usual["usual_sharpness"]),
+            "largest M the usual one serves": number(usual["usual_largest"]),
         }
     )
     words = {True: "yes", False: "no", None: "no theory"}
+    rows = [row for o in others for row in ([o, *sharper] if o["store"] == "softmax" else [o])]
     print_table(
         ["store", "serves M", "ratio there", "largest M", "numbers held", "multiply-adds a recall"],
         [
             [o["label"], words[o["feasible"]], number(o["ratio"]), number(o["largest"]), number(o["numbers_held"]),
              o["cost"] or "–"]
-            for o in others
+            for o in rows
         ],
-        title=f"every store at d_k = {d_k}, d_v = {d_v}, M = {number(memories)}",
+        title=f"every store at d_k = {d_k}, d_v = {d_v}, M = {number(wanted)}",
         numeric=("ratio there", "largest M", "numbers held"),
     )  # fmt: skip
+
+
+def usual_scale(answer: Design) -> dict[str, Any]:
+    """Say what the usual scale 1/sqrt(d_k) serves at the wanted ratio and cosine, and what needs to change."""
+    from assocmem.core.activation import Exp
+    from assocmem.theory import capacity, ratio
+
+    usual = math.sqrt(answer.d)
+    served = capacity(Exp(usual), answer.d, ratio=answer.ratio, cosine=answer.cosine)
+    reached = ratio(Exp(usual), answer.d, answer.n_memories, cosine=answer.cosine)
+    most = served.reason if served.value is None else f"M = {number(served.value)}"
+    words = f"The usual 1/sqrt(d_k) is a sharpness of sqrt(d_k) = {usual:.3g}: it serves up to {most} at this ratio"
+    words += " and cosine, " if answer.cosine != 1 else ", "
+    if _within(reached, answer.ratio):
+        words += "so nothing needs to change."
+    elif answer.sharpness is None:
+        words += "and no other sharpness serves M."
+    elif answer.sharpness > usual:
+        words += f"so raise it by a factor of {answer.sharpness / usual:.3g}."
+    else:
+        words += f"so lower it: a sharpness of {number(answer.sharpness)} is enough."
+    return {
+        "usual_sharpness": usual, "usual_largest": served.value, "usual_ratio": reached.value, "usual_sentence": words,
+    }  # fmt: skip
+
+
+def sharper_rows(answer: Design, softmax: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return rows for softmax at the needed sharpness, and with policies that follow M from a reference of 1024."""
+    from assocmem.theory import softmax_ratio
+
+    rows = []
+    if answer.sharpness is not None:
+        needed = {"label": f"softmax, beta = {number(answer.sharpness)}", "feasible": True,
+                  "ratio": answer.reached.value, "largest": answer.n_memories, "reason": ""}  # fmt: skip
+        rows.append(softmax | needed)
+    for policy in ("log-n", "qwen", "yarn"):
+        found = softmax_ratio(policy, answer.d, answer.n_memories, cosine=answer.cosine)
+        reason = found.reason or "the ratio may fall and rise with M, so there is no one largest M"
+        rows.append(
+            softmax | {"label": f"softmax, {policy} from 1024", "feasible": _within(found, answer.ratio),
+                       "ratio": found.value, "largest": None, "reason": reason}
+        )  # fmt: skip
+    return rows
+
+
+def _within(found: Prediction, ratio: float) -> bool:
+    log = found.log_value if found.log_value is not None else (-math.inf if found.value == 0 else math.inf)
+    return log <= math.log(ratio) + 1e-12
 
 
 def _number_or_reason(found: Prediction) -> str:
@@ -76,6 +133,11 @@ DESIGN_WORDS = {
     "logit_scale": "beta / d_k: the factor on q.k when queries and keys have length sqrt(d_k)",
     "best_sharpness": "the beta of the lowest ratio there is at this query cosine; null where sharper is always better",
     "largest": "the largest M served at the wanted ratio, the target counted",
+    "usual_sharpness": "sqrt(d_k), what 1/sqrt(d_k) is on queries and keys of length sqrt(d_k)",
+    "usual_largest": "the largest M that the usual sharpness serves at the wanted ratio and cosine",
+    "usual_ratio": "the ratio at M with the usual sharpness",
+    "sharpness_policies": "softmax at the smallest sharpness that serves M, and with one that follows M; the reference "
+    "length is 1024 memories",
     "ratio": "interference-to-signal ratio, rms, dimensionless",
     "numbers_held": "numbers in the store's state with M memories",
     "cost": "multiply-adds of one recall; n is the number of memories",

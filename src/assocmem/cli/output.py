@@ -47,7 +47,7 @@ def number(value: float | None) -> str:
         return "0"
     size = abs(value)
     if size >= 1e15:
-        return f"{value:.3e}"
+        return f"{value:.4g}".replace("e+", "e")
     if size >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}" if size >= 1e-3 else f"{value:.3e}"

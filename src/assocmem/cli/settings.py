@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,38 @@ def parse(text: str) -> Any:
         except json.JSONDecodeError as error:
             raise InputError(f"`--set` holds {text!r}, which is not valid JSON: {error.msg}.") from error
     return text
+
+
+def count(option: str, text: str) -> float:
+    """Return the number of memories that a text stands for: 200000, 2e5 or 200k (k, M, G: 1e3, 1e6, 1e9).
+
+    >>> count("--memories", "200k"), count("--memories", "2e5")
+    (200000.0, 200000.0)
+    """
+    factor = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1.0)
+    try:
+        number = float(text[:-1] if factor > 1 else text) * factor
+    except ValueError as error:
+        raise InputError(f"`{option}` must be a number such as 200000, 2e5 or 200k; got {text!r}.") from error
+    at_least_one(option, number)
+    return number
+
+
+OPTIONS = {
+    "threshold": "--ratio", "ratio": "--ratio", "n_memories": "--memories", "cosine": "--query-cosine", "d": "--d-k",
+    "d_k": "--d-k", "d_v": "--d-v", "largest": "--max-memories", "sampler": "--sampler", "workers": "--workers",
+    "seed": "--seed",
+}  # fmt: skip
+"""What the arguments that errors name are called at the command line."""
+
+
+def as_options(sentence: str) -> str:
+    """Return an error's sentence with arguments' names in backticks turned into the options that stand for them.
+
+    >>> as_options("`cosine` must lie in [-1, 1]; got 2.")
+    '`--query-cosine` must lie in [-1, 1]; got 2.'
+    """
+    return re.sub(r"`(\w+)`", lambda found: f"`{OPTIONS.get(found[1], found[1])}`", sentence)
 
 
 def settings_from(named: dict[str, Any], others: Sequence[str]) -> dict[str, Any]:

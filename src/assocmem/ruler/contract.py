@@ -48,6 +48,9 @@ _ROOMS = (
     checks_regimes,
     checks_saving,
 )
+_CAUSES = ("deterministic", "pure-reads")
+_STOPPED = "stopped by"
+_GIVEN = (("keys", "pairs"), ("values", "pairs"), ("queries", "queries"))
 MOST_FINDINGS = 5
 """Findings reported per check; the rest repeat the first ones."""
 
@@ -74,15 +77,22 @@ class Report:
         return not self.failures
 
     def text(self) -> str:
-        """Return the report in sentences: one line a finding, the promise before it."""
+        """Return the report in sentences: one line a finding, the promise before it.
+
+        Where a recall does not repeat, hardly another promise can be kept: that comes first, and the other checks
+        are named alone.
+        """
         if self.ok:
             return f"{self.store} keeps the contract: {_count(len(self.passed), 'check')} passed."
         broken = dict.fromkeys(f.check for f in self.failures)
         lines = [f"{self.store} breaks the contract: {_count(len(broken), 'check')} failed, {len(self.passed)} passed."]
         about = {c.name: c.about for c in checks()}
+        told_apart = {f.check for f in self.failures if not f.message.startswith(_STOPPED)}
+        causes = [name for name in _CAUSES if name in told_apart]
+        others = [name for name in broken if name not in causes]
         told: set[str] = set()
         again = []
-        for name in broken:
+        for name in causes or broken:
             found = [f.message for f in self.failures if f.check == name]
             if told.issuperset(found):
                 again.append(name)
@@ -92,6 +102,8 @@ class Report:
             told.update(found)
         if again:
             lines.append(f"\nFor the same reasons: {', '.join(again)}.")
+        if causes and others:
+            lines.append(f"\nAlso failed, which may follow from this; mend it and check again: {', '.join(others)}.")
         return "\n".join(lines)
 
 
@@ -158,11 +170,32 @@ def _run(one: Check, store: Store, library: Any) -> Iterator[str]:
                 if count <= MOST_FINDINGS:
                     yield message
         except (Exception, SystemExit) as error:  # noqa: BLE001  a stranger's store may do anything; that is what is reported
-            yield f"stopped by {type(error).__name__}: {error} ({place_of(error)})"
+            yield f"{_STOPPED} {type(error).__name__}: {error} ({place_of(error)}){_with_none(error)}"
     # The package's own warnings are outcomes in words; any other is an accident.
     loud = [w for w in heard if not w.category.__module__.startswith("assocmem.")]
     for text in dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in loud):
         yield f"must raise no warning on legal input; got {text}"
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return tuple(getattr(x, "shape", ()))
+
+
+def _with_none(error: BaseException) -> str:
+    """Say where the call that failed had no pairs, no queries or no width, which a store's author may not think of."""
+    calls = {method.__code__ for method in (Store.write, Store.recall, Store.scan)}
+    trace, words = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_code in calls:
+            given: dict[str, Any] = trace.tb_frame.f_locals
+            none = []
+            for name, noun in _GIVEN:
+                shape = _shape(given.get(name))
+                none += [f"0 {noun}"] if shape[-2:-1] == (0,) else []
+                none += [f"{name} of width 0"] if shape[-1:] == (0,) else []
+            words = f"; the call had {' and '.join(dict.fromkeys(none))}" if none else ""
+        trace = trace.tb_next
+    return words
 
 
 def _count(n: int, noun: str) -> str:

@@ -49,3 +49,14 @@ def predict(
 def plus_one(log_x: float) -> float:
     """Return ln(1 + x) from ln x, without overflow."""
     return log_x + math.log1p(math.exp(-log_x)) if log_x > 0 else math.log1p(math.exp(log_x))
+
+
+def plain(value: float) -> str:
+    """Return a number as sentences write it: whole with separators from a thousand, a power of ten from 1e15.
+
+    >>> plain(1e6), plain(12.34567), plain(2.1e20)
+    ('1,000,000', '12.3457', '2.1e20')
+    """
+    if 1000 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:.6g}".replace("e+", "e").replace("e-0", "e-")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from assocmem.core.activation import Activation, Exp
 from assocmem.core.types import Prediction, Similarity
 from assocmem.theory import similarity as exact
-from assocmem.theory.answer import none, predict
+from assocmem.theory.answer import none, plain, predict
 from assocmem.theory.bessel import log_mean_exp, mean_cosine
 from assocmem.theory.domain import (
     EPS,
@@ -174,7 +174,7 @@ def _required(reached: Prediction, largest: Prediction, ratio: float) -> Require
     feasible = log <= wanted + 1e-12
     sentence = f"{'yes' if feasible else 'no'}: the {reached.statistic} ratio is {_number(reached)}"
     if largest.value is not None or largest.log_value is not None:
-        sentence += f"; it serves up to M = {_number(largest)} at a ratio of {ratio:g}"
+        sentence += f"; it serves up to M = {_number(largest)} at a ratio of {plain(ratio)}"
     return Requirement(feasible, reached, largest, sentence + ".")
 
 
@@ -209,24 +209,22 @@ def _sentence(
     n: float, ratio: float, sharpness: float | None, best: Prediction, largest: Prediction, reached: Prediction
 ) -> str:
     limit = "any M" if largest.value is None and largest.log_value is None else f"M = {_number(largest)}"
+    task = f"M = {plain(n)} memories at a ratio of {plain(ratio)}"
     if sharpness is None and limit == "any M":
-        return (
-            f"M = {n:.6g} memories at a ratio of {ratio:g} need a sharpness above {_SHARPEST:g}, where the ratio is "
-            f"still {_number(reached)}."
-        )
-    if sharpness is not None:
-        serves = f"sharpness {best.value:.6g} is the best and serves up to {limit}" if best.value is not None else (
-            "sharper is always better for a clean query, so there is no largest M"
-            if limit == "any M" else f"sharper is always better, up to {limit}"
-        )  # fmt: skip
-        return f"M = {n:.6g} memories at a ratio of {ratio:g} need a sharpness of at least {sharpness:.6g}; {serves}."
-    return (
-        f"no sharpness serves M = {n:.6g} memories at a ratio of {ratio:g}: the lowest ratio is {_number(reached)}, "
-        f"and the largest M served is {limit}."
-    )
+        return f"{task} need a sharpness above {plain(_SHARPEST)}, where the ratio is still {_number(reached)}."
+    if sharpness is None:
+        lowest = f"the lowest ratio is {_number(reached)}, and the largest M served is {limit.removeprefix('M = ')}"
+        return f"no sharpness serves {task}: {lowest}."
+    if best.value is not None:
+        serves = f"sharpness {plain(best.value)} is the best and serves up to {limit}"
+    elif limit == "any M":
+        serves = "sharper is always better for a clean query, so there is no largest M"
+    else:
+        serves = f"sharper is always better, up to {limit}"
+    return f"{task} need a sharpness of at least {plain(sharpness)}; {serves}."
 
 
 def _number(p: Prediction) -> str:
     if p.value is not None:
-        return f"{p.value:.6g}"
+        return plain(p.value)
     return f"e^{p.log_value:.6g}"
