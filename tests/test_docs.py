@@ -41,7 +41,11 @@ def loaded(path, name):
     """Return a script of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
     return module
 
 
@@ -215,3 +219,26 @@ def test_stores_and_version_appear_where_people_look():
 def test_the_documents_do_not_speak_of_how_they_were_made():
     for page in PAGES:
         assert not re.search(r"\bTODO\b|\bFIXME\b|/work/|/tmp/", page.read_text()), page.name
+
+
+def test_every_benchmark_is_in_the_one_table(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    table = loaded(ROOT / "benchmarks" / "run.py", "benchmarks_run")
+    modules_there = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - {"run", "baseline_plain"}
+    assert modules_there == set(table.BENCHMARKS)
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    for name in modules_there | {"baseline_plain"}:
+        assert f"`{name}.py`" in page
+    copy = tmp_path / "benchmarks.md"
+    copy.write_text(page)
+    monkeypatch.setattr(table, "PAGE", copy)
+    row = {"benchmark": "import", "seconds": 0.03, "loads": []}
+    slow = row | {"seconds": 0.3}
+    heavy = row | {"loads": ["torch"]}
+    lines = table.whole_lines([row, slow, heavy])
+    assert [line.met for line in lines] == [True, False, False]
+    table.write_page(lines, "A machine.")
+    assert "A machine." in copy.read_text()
+    assert copy.read_text().count("**missed**") == 2
+    assert copy.read_text().partition(table.START)[0] == page.partition(table.START)[0]
+    assert copy.read_text().partition(table.END)[2] == page.partition(table.END)[2]

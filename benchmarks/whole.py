@@ -1,0 +1,117 @@
+"""The package as a whole: how long `import assocmem` takes, and the seconds and peak memory of `assocmem reproduce`.
+
+    python benchmarks/whole.py [--json] [--quick]
+
+Each command runs in processes of its own. Its peak is the largest sum, over the command and all its children, of the
+memory that is a process's own and its share of what several use (proportional set size), sampled every 50 ms; where
+the system doesn't say, there is none. `--quick` runs `assocmem reproduce --quick` alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+IMPORT = """
+import time
+start = time.perf_counter()
+import assocmem
+seconds = time.perf_counter() - start
+import sys
+heavy = [name for name in ("scipy", "torch", "polars", "altair", "numpy") if name in sys.modules]
+print(seconds, *heavy)
+"""
+REPEATS = 15
+
+
+def importing(repeats: int = REPEATS) -> dict[str, Any]:
+    """Return the median seconds of `import assocmem` in fresh processes, and the heavy packages that it loads."""
+    found = []
+    for _ in range(repeats):
+        done = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
+        seconds, *heavy = done.stdout.split()
+        found.append(float(seconds))
+    return {"benchmark": "import", "seconds": statistics.median(found), "loads": heavy, "repeats": repeats}
+
+
+def reproducing(*words: str) -> dict[str, Any]:
+    """Return the seconds and the peak memory of one `assocmem reproduce`, in megabytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "assocmem", "reproduce", *words, "--out", folder]
+        start = time.perf_counter()
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        peak = watch(running)
+        seconds = time.perf_counter() - start
+        if running.returncode not in (0, 1):
+            told = running.stderr.read().decode() if running.stderr else ""
+            raise RuntimeError(f"{' '.join(command)} ended with {running.returncode}: {told[-500:]}")
+        size = sum(path.stat().st_size for path in Path(folder).iterdir())
+    return {
+        "benchmark": "reproduce", "words": list(words), "seconds": seconds, "peak_megabytes": peak,
+        "folder_megabytes": size / 1e6, "all_explained": running.returncode == 0,
+    }  # fmt: skip
+
+
+def watch(running: subprocess.Popen[bytes]) -> float | None:
+    """Wait for a process to end; return the largest memory of it and its children in megabytes."""
+    peak = 0.0
+    while running.poll() is None:
+        peak = max(peak, sum(map(megabytes, family(running.pid))))
+        time.sleep(0.05)
+    return peak or None
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all its descendants."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return [pid, *(found for child in children for found in family(int(child)))]
+
+
+def megabytes(pid: int) -> float:
+    """Return a process's proportional memory, 0 where it is gone or the system does not say."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def rows(*, quick: bool = False) -> list[dict[str, Any]]:
+    """Return a row for the import, the quick reproduction and (unless `quick`) the whole one."""
+    found = [importing(3 if quick else REPEATS), reproducing("--quick")]
+    return found if quick else [*found, reproducing()]
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    parser.add_argument("--quick", action="store_true", help="leave the whole reproduction out")
+    given = parser.parse_args(words)
+    found = rows(quick=given.quick)
+    if given.json:
+        print(json.dumps({"benchmark": "whole", "load": list(os.getloadavg()), "rows": found}))
+        return
+    for row in found:
+        if row["benchmark"] == "import":
+            heavy = ", ".join(row["loads"]) or "no heavy package"
+            print(f"import assocmem: {1e3 * row['seconds']:.0f} ms, loads {heavy}")
+        else:
+            peak = "unknown" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f} MB"
+            print(f"{' '.join(['assocmem reproduce', *row['words']])}: {row['seconds']:.1f} s, peak {peak}")
+
+
+if __name__ == "__main__":
+    main()
