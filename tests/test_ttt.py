@@ -353,3 +353,28 @@ def test_state_size_is_that_of_weights_and_open_batch():
     assert state.size == 3 * 4 + 3
     state = written(TTTLinear(), *drawn(19, 9, 4, d_v=3)[:2])
     assert state.size == 3 * 4 + 15 * (4 + 3 + 1)
+
+
+@pytest.mark.parametrize("length", [1e-2, 1e-4, 1e-10])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bias", [False, True])
+def test_the_safe_step_of_the_mlp_is_safe_for_short_keys(length, dtype, bias):
+    rng = np.random.default_rng(0)
+    keys, values = rng.standard_normal((2, 64, 16))
+    keys = (length * keys / np.linalg.norm(keys, axis=-1, keepdims=True)).astype(dtype)
+    store = TTTMLP(bias=bias)
+    state = store.write(store.empty(16, 16), keys, values.astype(dtype))
+    assert np.abs(store.recall(state, keys)).max() < np.abs(values).max()
+    one = store.write(store.empty(16, 16), keys[:1], values[:1].astype(dtype))
+    assert np.abs(store.recall(one, keys[:1])).max() < 2 * np.abs(values[0]).max()
+
+
+def test_gradients_through_the_safe_step_of_the_mlp_are_finite_without_starting_weights():
+    torch = pytest.importorskip("torch")
+    keys = torch.eye(4, dtype=torch.float64, requires_grad=True)
+    values = torch.zeros((4, 4), dtype=torch.float64, requires_grad=True)
+    store = TTTMLP(init=0.0)
+    state = store.write(store.empty(4, 4), keys, values)
+    store.recall(state, keys).sum().backward()
+    assert torch.isfinite(keys.grad).all()
+    assert torch.isfinite(values.grad).all()

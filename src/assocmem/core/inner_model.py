@@ -25,6 +25,8 @@ Layer: TypeAlias = Callable[[int, Array], Array]
 
 NORM_EPSILON = 1e-6
 """Added to the variance in LayerNorm."""
+_STEEPEST = 1.13
+"""Largest slope of the tanh form of GELU, rounded up."""
 _SQRT_2_PI = math.sqrt(2 / math.pi)
 
 
@@ -223,6 +225,30 @@ class InnerModel:
             total = total + part
         return total
 
+    def bilinear_bound(self, factors: Factors) -> Array:
+        """Return the step (*batch, n) after each pair at which two layers moving together could add the largest error.
+
+        The Gauss-Newton curvature sees each layer's move alone. The product of the last layer's move and of what the
+        layer below adds to its inputs is at most step^2 |D_2| slope |D_1| |input|, D_l = sum_s rate_s error_s
+        input_s^T in the Frobenius norm. It grows with the step's square: for short keys it limits the step.
+        """
+        xp = ar.namespace(factors.rates)
+        below, last = self.depth - 2, self.depth - 1
+        divisor = xp.ones_like(factors.rates)
+        for i in (below, last):
+            errors, inputs = factors.errors[i] * factors.rates[..., None], factors.inputs[i]
+            # Inputs are brought to lengths near 1 first: squares of short ones would underflow.
+            longest = _root(xp.max(xp.sum(inputs * inputs, axis=-1), axis=-1) + (1 if self.bias else 0))[..., None]
+            inputs = inputs / xp.where(longest > 0, longest, xp.ones_like(longest))[..., None]
+            extra = (1 if self.bias else 0) / xp.where(longest > 0, longest, xp.ones_like(longest))[..., None] ** 2
+            product = (errors @ ar.transpose(errors)) * (inputs @ ar.transpose(inputs) + extra)
+            upto = xp.tril(xp.ones_like(product))
+            moved = longest * _root(xp.sum((upto @ product) * upto, axis=-1))
+            divisor = divisor * _root(moved * _STEEPEST * longest if i == below else moved)
+        worst = _root(xp.sum(factors.errors[last] * factors.errors[last], axis=-1))
+        bound = _root(_running_largest(worst)) / xp.where(divisor > 0, divisor, xp.ones_like(divisor))
+        return xp.where(divisor > 0, bound, xp.full_like(bound, float("inf")))
+
 
 def gelu(z: Array) -> Array:
     """Return z/2 (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3)))."""
@@ -264,6 +290,21 @@ def _largest(x: Array) -> Array:
     if x.shape[-1] == 0:
         return xp.zeros((*x.shape[:-1], 1), dtype=x.dtype, device=ar.device_of(x))
     return xp.max(xp.abs(x), axis=-1, keepdims=True)
+
+
+def _root(x: Array) -> Array:
+    """Return the square root of x, 0 where x <= 0 (with the derivative 0 there)."""
+    xp = ar.namespace(x)
+    some = x > 0
+    return xp.where(some, xp.sqrt(xp.where(some, x, xp.ones_like(x))), xp.zeros_like(x))
+
+
+def _running_largest(x: Array) -> Array:
+    """Return the largest of the first t entries of x (..., n) >= 0, for t = 1..n."""
+    xp = ar.namespace(x)
+    n = int(x.shape[-1])
+    upto = xp.tril(xp.ones((n, n), dtype=x.dtype, device=ar.device_of(x)))
+    return xp.max(x[..., None, :] * upto, axis=-1)
 
 
 def _squared_norm_bound(matrix: Array) -> Array:

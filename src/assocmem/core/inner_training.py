@@ -170,7 +170,8 @@ class InnerTraining(Store):
         sums = model.couplings(batch) @ ar.transpose(upto)
         largest = xp.max(sums * ar.transpose(upto), axis=-2)
         least = float(xp.finfo(batch.rates.dtype).smallest_normal)
-        return xp.where(largest > least, 1 / xp.where(largest > least, largest, xp.ones_like(largest)), 0 * largest)
+        steps = xp.where(largest > least, 1 / xp.where(largest > least, largest, xp.ones_like(largest)), 0 * largest)
+        return steps if model.depth == 1 or model.norm else xp.minimum(steps, model.bilinear_bound(batch))
 
     def rewrite(self) -> Literal["adds", "averages", "replaces", "decays"]:
         """Return what a key written twice does: inside a batch both gradients are taken at the same weights."""

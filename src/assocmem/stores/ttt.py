@@ -92,8 +92,9 @@ class TTTMLP(InnerTraining):
     Parameters
     ----------
     mini_batch, base_rate, bias, norm, residual, seed: as in TTTLinear. The safe step (base_rate=None) is 1/L with L
-        from a bound of the Gauss-Newton curvature. Biases are off by default: on unit keys their constant share in
-        the gradients' overlap outweighs that of the keys.
+        from a bound of the Gauss-Newton curvature, or less where both layers moving together would add more than the
+        largest error (as with keys much shorter than 1). Biases are off by default: on unit keys their constant
+        share in the gradients' overlap outweighs that of the keys.
     expansion: hidden units per key dimension, whole number >= 1.
     init: standard deviation of W_2 >= 0. hidden_init: that of W_1; None for 1/sqrt(d_k), which gives unit keys the
         hidden activity that about 0.02 gives the paper's keys of length sqrt(d_k) = 8.
