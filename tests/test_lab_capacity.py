@@ -171,14 +171,17 @@ def test_capacities_of_a_few_memories(store, settings, exact, sampler):
     assert ("the sharpness follows M" in found.measured.note) == (found.label == "ssmax")
 
 
-def test_argmax_is_measured_by_keys_and_jumps_are_named():
-    argmax = ("argmax", SoftmaxAttention(float("inf")))
-    found = capacity(argmax, 8, cosine=0.3).measured
-    assert found.sampler == "keys"
+def test_argmax_is_measured_by_keys_and_its_jump_is_named():
+    found = capacity(("argmax", SoftmaxAttention(float("inf"))), 8, cosine=0.3, sampler="keys").measured
     assert found.value is None
     assert found.reason.startswith("between 1 and 2: the ratio jumps from 0 at M = 1 to infinity at M = 2")
-    with pytest.raises(InputError, match="finite σ"):
-        capacity(argmax, 8, sampler="similarities")
+
+
+def test_a_ratio_that_rises_from_zero_does_so_in_its_square():
+    # Least squares: 0 up to M = d, then sqrt(M/d - 1).
+    found = capacity("optimal-linear", 8, threshold=0.1, largest=64, precision=0.03)
+    assert found.prediction.value < 8.1
+    assert found.measured.value == pytest.approx(found.prediction.value, abs=0.03)
 
 
 def test_the_fitted_exponent_meets_the_exact_one():

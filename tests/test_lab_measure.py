@@ -249,6 +249,7 @@ def test_any_array_library_may_bring_the_keys():
         ({"preparation": []}, InputError, "at least one"),
         ({"memories": [30]}, InputError, "from 1 to the 20 rows"),
         ({"largest": 1}, InputError, "`largest` must be"),
+        ({"keys": np.ones((20, 3)), "preparation": "centre"}, InputError, "`keys` are constant in every column"),
         ({"fit_share": 1.0}, InputError, "`fit_share` must lie"),
         ({"trials": 0}, InputError, "`trials` and `asked`"),
     ],

@@ -163,7 +163,8 @@ def _prepared(
         order = np.concatenate([order[~np.isin(order, targets)], order[np.isin(order, targets)]])
     kept = np.sort(order[count:])
     places = tuple(int(i) for i in kept)
-    fitted = Preparation.fit(rows if kind == "raw" else rows[order[:count]], kind, normalise=normalise, among=rows)
+    fitting = rows if kind == "raw" else rows[order[:count]]
+    fitted = Preparation.fit(fitting, kind, normalise=normalise, among=rows, name="keys")
     prepared = fitted.apply(rows[kept], places=places)
     if queries is None or targets is None:
         return Rows(prepared, paid[kept]), fitted, places

@@ -104,8 +104,8 @@ def crossing_of_curve(
     A point whose whole interval lies below (above) the threshold is surely below (above). The crossing is sought
     between the last point surely below before the first surely above, and that point; where noise makes the
     curve cross several times in between, the middle crossing is taken. Between two M the curve is a straight
-    line in log(M - 1) and log ratio, as the M - 1 others add up in the square (in the ratio itself where one end is
-    zero; from M = 1 in the square). The lower limit is where the upper
+    line in log(M - 1) and log ratio, as the M - 1 others add up in the square (in M and the squared ratio where one
+    end is zero or M is 1; for another unit in the quantity itself). The lower limit is where the upper
     limits of the curve's intervals cross, the upper limit where their lower limits do: inverting an interval
     that covers the ratio gives one that covers the crossing. Limits are straight lines between points too (for
     points whose errors go together; else the interval is somewhat wide, which `crossing` avoids). Measured M
@@ -128,7 +128,9 @@ def _capacity(
     values = [math.nan if point.value is None else point.value for point in curve]
     if any(math.isnan(value) for value in values):
         raise InputError(f"`curve` holds an M without a measurement: {counts[values.index(math.nan)]:g}.")
-    found = Curve(counts, values, [p.low for p in curve], [p.high for p in curve], threshold, dependence)
+    found = Curve(
+        counts, values, [p.low for p in curve], [p.high for p in curve], threshold, dependence, unit == "ratio"
+    )
     value, low, high, note = found.crossing()
     if value is not None and (low is None or high is None):
         note = "; ".join(filter(None, [note, _why_no_limit(low, high, curve, counts)]))

@@ -36,7 +36,8 @@ def dependence_of(table: Floats, statistic: str) -> list[float]:
 class Curve:
     """Measured values at increasing M with the limits of their intervals, and the threshold that they cross.
 
-    dependence: correlation of the errors of points i and i + 1, for every i but the last.
+    dependence: correlation of the errors of points i and i + 1, for every i but the last. adds_in_square: whether
+        values are ratios, to whose square every other memory adds its share.
     """
 
     memories: Floats
@@ -45,6 +46,7 @@ class Curve:
     highs: list[float | None]
     threshold: float
     dependence: Sequence[float]
+    adds_in_square: bool = True
 
     def bracket(self) -> tuple[int | None, int | None]:
         """Return the last point surely below before the first surely above, and that point."""
@@ -122,9 +124,11 @@ class Curve:
     def _line(self, a: float, b: float, i: int) -> float:
         """Return the M between memories i and i + 1 at which the line from a to b meets the threshold."""
         t = self.threshold
-        if self.memories[i] == 1 and math.isfinite(a + b):
-            # The M - 1 others add up in the square, which is a straight line in M where log(M - 1) is not finite.
-            return 1 + float((self.memories[i + 1] - 1) * (t * t - a * a) / (b * b - a * a))
+        m, n = self.memories[i], self.memories[i + 1]
+        if self.adds_in_square and math.isfinite(a + b) and (m == 1 or not self._logarithmic(a, b)):
+            # Where a logarithm is not finite: the others add up in the square, a straight line in M.
+            low, high = (a / t) ** 2, (b / t) ** 2
+            return float(m + (n - m) * (1 - low) / (high - low))
         if math.isinf(b):
             share = 0.0
         elif math.isinf(a):

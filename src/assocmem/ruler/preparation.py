@@ -68,6 +68,7 @@ class Preparation:
         tolerance: float | None = None,
         shrinkage: float = 0.0,
         among: Array | None = None,
+        name: str = "rows",
     ) -> Preparation:
         """Return the preparation fitted on rows (n, d), which should not be the rows that are then measured.
 
@@ -79,7 +80,7 @@ class Preparation:
         shrinkage: in [0, 1], for whitening from few rows: variances become (1 - shrinkage) times themselves plus
             shrinkage times their mean over the directions that are kept.
         among: all rows (n', d) that will be prepared, for centring: columns that vary in them stay, though they be
-            constant in the fitted rows. The fitted rows by default.
+            constant in the fitted rows. The fitted rows by default. name: what refusals call the rows.
 
         Raises InputError for other shapes, fewer than two rows (one suffices for raw), rows without any variance
         (without any number but zero, for raw) and settings out of range; NonFiniteError naming a bad row.
@@ -90,7 +91,7 @@ class Preparation:
         >>> fitted.rank, fitted.dropped
         (2, 1)
         """
-        data = np.asarray(checked_numbers(rows, "rows", 2), dtype=np.float64)
+        data = np.asarray(checked_numbers(rows, name, 2), dtype=np.float64)
         least = 1 if kind == "raw" else 2
         if kind not in ("raw", "centred", "whitened"):
             raise InputError(f"`kind` of a preparation must be 'raw', 'centred' or 'whitened'; got {kind!r}.")
@@ -113,7 +114,9 @@ class Preparation:
         kept = (lowest != 0) | (highest != 0) if kind == "raw" else lowest != highest
         columns = np.flatnonzero(kept).astype(np.int64)
         if columns.size == 0:
-            raise InputError(f"`rows` are {'zero' if kind == 'raw' else 'constant'} in every column; nothing is left.")
+            raise InputError(
+                f"`{name}` are {'zero' if kind == 'raw' else 'constant'} in every column; nothing is left."
+            )
         mean = np.zeros(columns.size) if kind == "raw" else _mean(data[:, columns])
         axes, notes, scale = None, [], 1.0
         if kind == "whitened":
