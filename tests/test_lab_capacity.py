@@ -172,9 +172,13 @@ def test_capacities_of_a_few_memories(store, settings, exact, sampler):
 
 
 def test_argmax_is_measured_by_keys_and_its_jump_is_named():
-    found = capacity(("argmax", SoftmaxAttention(float("inf"))), 8, cosine=0.3, sampler="keys").measured
+    argmax = ("argmax", SoftmaxAttention(float("inf")))
+    found = capacity(argmax, 8, cosine=0.3).measured
+    assert found.sampler == "keys"
     assert found.value is None
     assert found.reason.startswith("between 1 and 2: the ratio jumps from 0 at M = 1 to infinity at M = 2")
+    with pytest.raises(InputError, match="σ finite; measure it by the keys sampler"):
+        capacity(argmax, 8, sampler="similarities")
 
 
 def test_a_ratio_that_rises_from_zero_does_so_in_its_square():

@@ -98,11 +98,14 @@ def capacity(
     (True, True)
     """
     one = subject(store)
-    by_form = one.sigma(d_k, 2) is not None and keys == "sphere"
+    sigma = one.sigma(d_k, 2)
+    by_form = sigma is not None and math.isfinite(getattr(sigma, "beta", 0.0)) and keys == "sphere"
     if sampler not in ("auto", "similarities", "keys"):
         raise InputError(f"`sampler` must be auto, similarities or keys; got {sampler!r}.")
     if sampler == "similarities" and not by_form:
-        raise InputError(f"{one.label} with such keys is not of the form V^T σ(K x); measure it by the keys sampler.")
+        raise InputError(
+            f"{one.label} with such keys is not of the form V^T σ(K x), σ finite; measure it by the keys sampler."
+        )
     if not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
     if not 0 < precision < 1:
