@@ -145,5 +145,5 @@ def as_sharpness(value: Any) -> Sharpness:
             raise InputError(f"`sharpness` must be one of {names}, a number or a Sharpness; got {value!r}.")
         return POLICIES[value]()
     if value is None or (isinstance(value, int | float | np.number) and not isinstance(value, bool)):
-        return Constant(value)
+        return Constant(value)  # type: ignore[arg-type]  # a NumPy scalar becomes a number there
     raise InputError(f"`sharpness` must be a number >= 0, a policy's name or a Sharpness; got {value!r}.")
