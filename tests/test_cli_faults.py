@@ -44,6 +44,8 @@ class Leaves(Sum):
         sys.exit(0)
 
 class Fails(Sum):
+    def put(self, state, keys, values):
+        return {"W": state["W"]}
     def get(self, state, queries):
         return np.linalg.inv(np.zeros((2, 2)))
 
@@ -186,6 +188,21 @@ def test_approximate_theory_is_labelled(ask):
     assert ask("show", "optimal-linear", "--json").json["capacity_d_k_64"]["theory_exact"] is False
 
 
+def test_an_error_leaves_no_empty_line_of_a_progress_bar(own):
+    """A terminal that cannot move its cursor gets no bar, and so nothing before the error."""
+    pty = pytest.importorskip("pty")
+    screen, theirs = pty.openpty()
+    command = [sys.executable, "-m", "assocmem", "capacity", f"{own}:Fails", "--d-k", "8", "--max-memories", "8"]
+    environment = {**os.environ, "TERM": "dumb"}
+    with os.fdopen(screen, "rb", buffering=0) as reader:
+        subprocess.run(command, stderr=theirs, stdout=subprocess.PIPE, timeout=60, check=False, env=environment)
+        os.close(theirs)
+        shown = reader.read(4096).decode().splitlines()
+    assert shown[0] == "hello from import"
+    assert shown[1].startswith("assocmem: ")
+    assert len(shown) == 2
+
+
 def test_the_bare_command_shows_help_alone(ask):
     said = ask()
     assert (said.status, said.err) == (2, "")
@@ -210,6 +227,15 @@ def test_capacity_at_the_ends_of_the_floats(ask):
     assert far.status == 2
     assert "`--ratio` is measured up to 1e100" in far.err
     assert ask("capacity", "relu", "--ratio", "1e100", "--json").json["theory"] == pytest.approx(1.28e202)
+
+
+@pytest.mark.parametrize("beta", ["inf", "1e400"])
+def test_argmax_has_no_finite_capacity(ask, beta):
+    found = ask("capacity", "softmax", "--beta", beta, "--d-k", 8, "--max-memories", 64, "--json")
+    assert (found.status, found.err) == (0, "")
+    assert found.json["theory"] is None
+    assert found.json["theory_reason"].startswith("no finite capacity: ")
+    assert found.json["ratio_there"] == 0
 
 
 def test_ridge_theory_becomes_the_outer_products():

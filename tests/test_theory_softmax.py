@@ -204,7 +204,7 @@ def test_requirement_of_every_other_store():
     assert requirement(Similarity(ReLU(2)), 64, 2816, 1.0).feasible is True
     found = requirement(ReLU(2), 64, 2818, 1.0)
     assert found.feasible is False
-    assert "up to M = 2817" in found.sentence
+    assert "up to M = 2,817" in found.sentence
     assert requirement(ReLU(), 64, 10, 1.0, cosine=-0.2).feasible is False
     assert requirement(Exp(math.inf), 64, 10, 1.0, cosine=0.9).feasible is False
     assert requirement(Exp(1e4), 4096, 1e300, 1.0).feasible is True

@@ -94,7 +94,7 @@ def progress_bar(words: str, *, hidden: bool = False) -> Iterator[Callable[[int,
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=hidden or not console.is_terminal) as bars:
+    with Progress(console=console, transient=True, disable=hidden or not console.is_interactive) as bars:
         task = bars.add_task(words, total=1.0)
         yield lambda done, total: bars.update(task, completed=done / max(1, total))
 
