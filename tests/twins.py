@@ -538,7 +538,7 @@ def _claims(cls: type, rewrite: str) -> None:
 
 
 for _rule, _true in ((Sum, "adds"), (Attend, "averages"), (Delta, "replaces"), (Channels, "decays")):
-    for _word in {"adds", "averages", "replaces", "decays", "keeps"} - {_true}:
+    for _word in sorted({"adds", "averages", "replaces", "decays", "keeps"} - {_true}):
         _claims(_rule, _word)
 
 
