@@ -172,7 +172,7 @@ def _print_measurement(found: Any, shape: tuple[int, ...]) -> None:
 
 def _used(row: dict[str, Any]) -> str:
     dropped = row["columns_dropped"]
-    return f"{row['d_k']}" + (f" ({dropped} without variance dropped)" if dropped else "")
+    return f"{row['d_k']}" + (f" ({dropped} constant, left out)" if dropped else "")
 
 
 CAPACITY_WORDS = {
@@ -195,5 +195,5 @@ MEASURE_WORDS = {
     "mean_cosine": "mean cosine over pairs of distinct rows",
     "shared_mean_share": "||mean||^2 / mean ||key||^2",
     "participation_ratio": "(tr C)^2 / tr C^2 of the second moment C of the keys",
-    "columns_dropped": "columns without variance, left out",
+    "columns_dropped": "columns that are constant in the rows (whitened: in the rows fitted on), left out",
 }
