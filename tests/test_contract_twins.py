@@ -8,7 +8,9 @@ from assocmem.core.store import Store
 from assocmem.ruler import contract
 from twins import SOUND, TWINS, Twin
 
-CASES = [pytest.param(name, twin, id=f"{name}-{type(twin.store).__name__}") for twin in TWINS for name in sorted(twin.checks)]
+CASES = [
+    pytest.param(name, twin, id=f"{name}-{type(twin.store).__name__}") for twin in TWINS for name in sorted(twin.checks)
+]
 
 
 @pytest.mark.parametrize(("name", "twin"), CASES)
