@@ -176,8 +176,8 @@ def test_ctrl_c_leaves_what_is_finished_and_names_the_rest(ask, tmp_path, monkey
     def stop(_settings, _progress):
         raise KeyboardInterrupt
 
-    stopping = SimpleNamespace(name=third.name, run=stop)
-    wanted = (first, second, stopping, SimpleNamespace(name="never", run=stop))
+    stopping = SimpleNamespace(name=third.name, run=stop, slow=False)
+    wanted = (first, second, stopping, SimpleNamespace(name="never", run=stop, slow=True))
     monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: wanted)
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 130
@@ -194,7 +194,7 @@ def test_ctrl_c_before_anything_is_finished_still_reports(ask, tmp_path, monkeyp
         raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=stop),)
+        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=stop, slow=False),)
     )
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 130
@@ -221,7 +221,7 @@ def test_a_chart_that_fails_is_reported_and_tables_stay(ask, tmp_path, monkeypat
         return Results(found.name, found.rows, {**found.header, "view": {"kind": "no such chart"}})
 
     monkeypatch.setattr(
-        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=unknown),)
+        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=unknown, slow=False),)
     )
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 2

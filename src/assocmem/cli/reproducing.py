@@ -82,7 +82,8 @@ class Run:
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
         # Measuring has threads of its own, so BLAS needs none, and charts are drawn beside.
         with threadpool_limits(1, "blas"), Progress(*columns, console=Console(stderr=True)) as bars:
-            for experiment in wanted:
+            # A quick run is over when the last chart is drawn, so what is slow to measure and quick to draw goes last.
+            for experiment in sorted(wanted, key=lambda one: self.settings.quick and one.slow):
                 task = bars.add_task(experiment.name, total=1000)
 
                 def report(done: int, total: int, task: Any = task) -> None:
@@ -105,9 +106,10 @@ class Run:
         from assocmem.experiments.verdict import verdicts
         from assocmem.report.html import write_report
 
+        names = [e.name for e in wanted]
+        self.results.sort(key=lambda found: names.index(found.name))
         rows = verdicts(self.results)
-        names = {r.name for r in self.results}
-        unfinished = [e.name for e in wanted if e.name not in names]
+        unfinished = [name for name in names if name not in self._drawing]
         facts = {
             "assocmem": __version__, "seed": self.settings.seed, "quick": self.settings.quick,
             "seconds measuring": round(seconds, 1), "python": platform.python_version(), "machine": platform.platform(),

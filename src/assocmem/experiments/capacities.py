@@ -14,7 +14,7 @@ from assocmem.lab.capacity import capacity
 from assocmem.stores.softmax import SoftmaxAttention
 
 D_K = 64
-QUICK_LARGEST = 2**18  # where a quick run looks for a crossing that isn't there
+QUICK_LARGEST = 2**14  # where a quick run looks for a crossing that isn't there
 
 
 @dataclass(frozen=True)
@@ -100,4 +100,5 @@ EXPERIMENT = Experiment(
     "How many memories each store holds",
     "At how many memories does interference equal the signal?",
     _answer,
+    slow=True,
 )

@@ -53,12 +53,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table: its name (of the files), title, question, and what answers it."""
+    """A figure or table: its name (of the files), title, question, and what answers it.
+
+    slow: it takes longer to measure than to draw, so a quick run measures it last, while the others are drawn.
+    """
 
     name: str
     title: str
     question: str
     answer: Callable[[Settings, Progress], Outcome]
+    slow: bool = False
 
     def run(self, settings: Settings, progress: Progress | None = None) -> Results:
         """Run the experiment and return its results; `progress(done, total)` is told as it goes."""

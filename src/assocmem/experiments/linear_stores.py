@@ -44,4 +44,5 @@ EXPERIMENT = Experiment(
     "Linear stores",
     "How does interference grow with the number of memories in a matrix?",
     _answer,
+    slow=True,
 )

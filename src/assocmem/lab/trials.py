@@ -42,6 +42,11 @@ def has_weights(store: Store) -> bool:
     return isinstance(store, GrowingStore) and store.traits.linear_in_values == "shared" and not store.traits.affine
 
 
+def _values_matter(store: Store, n: int, reading: Reading) -> bool:
+    traits = store.traits
+    return traits.linear_in_values != "shared" or traits.affine or reading_of(store, n, reading) != "weights"
+
+
 def ratios(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, reading: Reading) -> FloatArray:
     """Return the ratio of every query (..., m) after one write of all pairs (..., n, d_k), targets (m,)."""
     reading = reading_of(store, pairs.n, reading)
@@ -62,10 +67,11 @@ def run_task(task: KeyTask) -> FloatArray:
     """Return the ratios (count, stores, cosines, targets) of the task's trials."""
     plan, n = task.plan, task.n
     targets = targets_of(plan, n, task.first)
+    # Weights don't depend on the values, whose stream is their own: one number each will do.
+    matter = any(_values_matter(one.store, n, plan.reading) for one in plan.stores)
+    d_v, law = (plan.d_v, plan.values) if matter else (1, "gaussian")
     drawn = [
-        draw_pairs(
-            plan.seed, task.first + i, n, plan.d_k, plan.d_v, keys=plan.keys, values=plan.values, dtype=plan.dtype
-        )
+        draw_pairs(plan.seed, task.first + i, n, plan.d_k, d_v, keys=plan.keys, values=law, dtype=plan.dtype)
         for i in range(task.count)
     ]
     keys, values = np.stack([pairs.keys for pairs in drawn]), np.stack([pairs.values for pairs in drawn])
