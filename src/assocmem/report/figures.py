@@ -220,7 +220,7 @@ def _live_layers(axes: _Axes) -> list[Any]:
     return [
         marker.encode(x=axes.across),
         swatch.encode(x=axes.across, y=axes.up("at"), color=axes.colour),
-        words.encode(x=axes.across, y=axes.up("at"), text="label:N"),
+        words.encode(x=axes.across, y=axes.up("at"), text=alt.Text("label:N")),
         hover.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, tooltip=[series, across, expected]),
         ring.encode(x=axes.across, y=axes.up("value"), tooltip=[series, across, drawn]),
     ]
@@ -328,7 +328,7 @@ def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
     if not spans and axes.canvas.mode != "live":
         return [points]
     bars = axes.layer("spans", spans).mark_rule(strokeWidth=1.4, clip=axes.canvas.mode == "live")
-    bars = bars.encode(x=axes.across, y=axes.up("low"), y2="high:Q", color=axes.colour, opacity=axes.shown)
+    bars = bars.encode(x=axes.across, y=axes.up("low"), y2=alt.Y2("high:Q"), color=axes.colour, opacity=axes.shown)
     return [bars, points]
 
 
@@ -349,7 +349,7 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
         return [line]
     words = alt.Chart(data).mark_text(color="#777", fontSize=11, align="left", dx=6, dy=-8)
     at = alt.XValue(0)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
-    return [line, words.encode(y=axes.up("level"), x=at, text="text:N")]
+    return [line, words.encode(y=axes.up("level"), x=at, text=alt.Text("text:N"))]
 
 
 def check_one_definition(rows: Sequence[Row]) -> None:
@@ -399,8 +399,8 @@ def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any], **l
     ground = alt.Y2Datum(0)
     memory, own = (alt.ExprRef("memory"), alt.ExprRef("target")) if live else (MEMORY_COLOUR, TARGET_COLOUR)
     return alt.layer(
-        others.mark_bar(color=memory).encode(x=x, x2="end:Q", y=y, y2=ground, tooltip=tooltip),
-        target.mark_bar(color=own).encode(x=x, x2="end:Q", y=y, y2=ground, tooltip=tooltip),
+        others.mark_bar(color=memory).encode(x=x, x2=alt.X2("end:Q"), y=y, y2=ground, tooltip=tooltip),
+        target.mark_bar(color=own).encode(x=x, x2=alt.X2("end:Q"), y=y, y2=ground, tooltip=tooltip),
         target.mark_rule(color=own, strokeWidth=4).encode(x=x, y=y, y2=ground, tooltip=tooltip),
         **look,
     )
@@ -468,14 +468,14 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> 
                 scale=alt.Scale(domain=names, range=["diamond", "cross", "circle"]),
                 legend=alt.Legend(title=None),
             ),
-            tooltip=["label:N", "what:N", alt.Tooltip("capacity:Q", format=",.1f")],
+            tooltip=[alt.Tooltip("label:N"), alt.Tooltip("what:N"), alt.Tooltip("capacity:Q", format=",.1f")],
         )
     )
     spans = [dict(r) for r in rows if r.get("low") is not None and r.get("high") is not None]
     span = (
         canvas.layer("spans", spans)
         .mark_rule(color="#0072B2", strokeWidth=2)
-        .encode(x=alt.X("low:Q", scale=x_scale, title=title), x2="high:Q", y=y)
+        .encode(x=alt.X("low:Q", scale=x_scale, title=title), x2=alt.X2("high:Q"), y=y)
     )
     return alt.layer(span, points, width=WIDTH, height=26 * len(order))
 
