@@ -446,3 +446,13 @@ def test_a_sum_of_weights_out_of_range_is_refused_not_recalled_as_zero(size: flo
     ):
         with pytest.raises(RecallOverflowError, match="sum of the weights of query 0 of LinearAttention"):
             ask()
+
+
+def test_a_16_bit_state_is_read_in_float32():
+    keys = np.random.default_rng(3).standard_normal((4096, 32)).astype(np.float32)
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    values = np.ones((4096, 1), dtype=np.float32)
+    store = LinearAttention()
+    state = store.write(store.empty(32, 1, state_dtype="float16"), keys, values)
+    assert state["z"].astype(np.float32).sum() > np.finfo(np.float16).max / 2
+    np.testing.assert_allclose(store.recall(state, keys[:4]), 1.0, rtol=2e-2)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assocmem.core.arrays import Array, contiguous, device_of, dtype_name, namespace, transpose
+from assocmem.core.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
 from assocmem.core.chunk import Rows, outer_chunks
 from assocmem.core.errors import InputError, RecallOverflowError
 from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, SumNormalised, as_feature_map
@@ -120,9 +120,13 @@ class LinearAttention(RecurrentStore):
         return {"S": transpose(total[..., :-1]), "z": total[..., -1]}, joined
 
     def get(self, state: State, queries: Array) -> Array:
-        """Return S φ(q), divided by z . φ(q) where normalised."""
+        """Return S φ(q), divided by z . φ(q) where normalised; a 16-bit state is read in float32."""
         xp = namespace(queries)
-        found = [self._get(state, queries[..., at, :]) for at in self._blocks(queries)]
+        arrays = state.arrays
+        if is_half(state.dtype, xp):
+            arrays = {name: xp.astype(array, xp.float32) for name, array in arrays.items()}
+            queries = xp.astype(queries, xp.float32)
+        found = [self._get(arrays, queries[..., at, :]) for at in self._blocks(queries)]
         return xp.concat(found, axis=-2) if len(found) > 1 else found[0]
 
     def similarity(self, d_k: int, n: int) -> Similarity | None:
@@ -133,13 +137,13 @@ class LinearAttention(RecurrentStore):
     def _asked(self, queries: Array) -> Array:
         return self.feature.up_to_scale(queries) if self.normalise else self.feature(queries)
 
-    def _get(self, state: State, queries: Array) -> Array:
+    def _get(self, arrays: Mapping[str, Array], queries: Array) -> Array:
         xp = namespace(queries)
         asked = self._asked(queries)
-        recall = asked @ transpose(state["S"])
+        recall = asked @ transpose(arrays["S"])
         if not self.normalise:
             return recall
-        sums = state["z"][..., None, :]
+        sums = arrays["z"][..., None, :]
         return self._divided(recall, xp.sum(asked * sums, axis=-1), asked, lambda: sums)
 
     def _from_columns(self, found: Array, before: Array, features: Array, asked: Array, read: str) -> Array:
