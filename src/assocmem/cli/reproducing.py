@@ -7,7 +7,7 @@ import multiprocessing
 import platform
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,17 +39,23 @@ def reproduce(
     Writes index.html (a report that opens offline), PNG, SVG and PDF of every figure, CSV and NDJSON of every result,
     and verdict.json: each printed number beside ours, with interval, exact value and a verdict in words.
     """
-    from assocmem.experiments.catalogue import chosen
+    began = time.perf_counter()
+    from assocmem.experiments import catalogue
     from assocmem.experiments.experiment import Settings
 
-    wanted = chosen(only)
+    if only:
+        catalogue.chosen(only)  # an unknown name is refused before anything starts
     writable(out)
     if quick and workers is None:
         workers = 1  # its tasks are small, and charts are drawn beside
-    run = Run(out, Settings(seed=seed, quick=quick, workers=workers))
-    began = time.perf_counter()
-    interrupted = run.experiments(wanted)
-    rows = run.finish(wanted, seconds=time.perf_counter() - began)
+    # A fresh process: charts take memory of their own, which goes back when they are drawn.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=_ready) as drawer:
+        drawer.submit(_warm)  # what draws is loaded while what measures is
+        wanted = catalogue.chosen(only)
+        run = Run(out, Settings(seed=seed, quick=quick, workers=workers), drawer)
+        interrupted = run.experiments(wanted)
+        rows = run.finish(wanted, seconds=time.perf_counter() - began)
     _print_verdicts(rows)
     done = len(run.results)
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {out / 'index.html'}")
@@ -65,9 +71,9 @@ class Run:
 
     out: Path
     settings: Settings
+    drawer: Executor
     results: list[Results] = field(default_factory=list)
     _drawing: dict[str, Future[str]] = field(default_factory=dict)
-    _pool: ProcessPoolExecutor | None = None
 
     def experiments(self, wanted: Sequence[Experiment]) -> bool:
         """Run and write the experiments one by one, drawing beside; return whether Ctrl-C stopped them."""
@@ -76,9 +82,6 @@ class Run:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
         from threadpoolctl import threadpool_limits
 
-        # A fresh process: charts take memory of their own, which goes back when they are drawn.
-        self._pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_ready)
-        self._pool.submit(_warm)
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
         # Measuring has threads of its own, so BLAS needs none, and charts are drawn beside.
         with threadpool_limits(1, "blas"), Progress(*columns, console=Console(stderr=True)) as bars:
@@ -92,7 +95,7 @@ class Run:
                 try:
                     found = experiment.run(self.settings, report)
                     found.write(self.out)
-                    self._drawing[found.name] = self._pool.submit(_draw, found, self.out, self.settings.quick)
+                    self._drawing[found.name] = self.drawer.submit(_draw, found, self.out, self.settings.quick)
                 except KeyboardInterrupt:
                     return True
                 self.results.append(found)
@@ -117,8 +120,6 @@ class Run:
         document = {"definitions": VERDICT_WORDS, "run": facts, "unfinished": unfinished, "verdicts": rows}
         write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
         charts = {name: drawing.result() for name, drawing in self._drawing.items()}
-        if self._pool:
-            self._pool.shutdown()
         page = self.out / "index.html"
         write_report(page, self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished, charts=charts)
         return rows
