@@ -22,7 +22,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     shared = settings.shared("exponential")
     counts = [2**k for k in range(4, settings.fewer(22, 15))]
     rows = similarity_curves(
-        [*stores, softmax], D_K, counts, streams=settings.fewer(40, 12), progress=part(0), **shared
+        [*stores, softmax], D_K, counts, streams=settings.fewer(24, 12), progress=part(0), **shared
     )
     drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
     few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(128, 32)}

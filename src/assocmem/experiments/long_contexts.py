@@ -25,7 +25,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     stores = [(label, SoftmaxAttention(policy)) for label, policy in RULES]
     shared = settings.shared("long-contexts")
     counts = [2**k for k in range(4, settings.fewer(22, 15))]
-    rows = similarity_curves(stores, D_K, counts, streams=settings.fewer(40, 10), progress=part(0), **shared)
+    rows = similarity_curves(stores, D_K, counts, streams=settings.fewer(24, 10), progress=part(0), **shared)
     drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
     few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(128, 32)}
     rows += key_curves(stores, D_K, drawn, **few, progress=part(1), **shared)

@@ -25,7 +25,7 @@ def _stores() -> list[tuple[str, Store]]:
 
 def _answer(settings: Settings, progress: Progress) -> Outcome:
     stores, dtypes = _stores(), measurable_dtypes(fast=settings.quick)
-    counts = [2**k for k in range(2, settings.fewer(13, 7))]
+    counts = [2**k for k in range(2, settings.fewer(12, 7))]
     rows = rounding_curves(
         stores, D_K, counts, dtypes=dtypes, trials=settings.fewer(6, 4), progress=progress,
         **settings.shared("precision"),

@@ -24,7 +24,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     if settings.quick:
         keys = ["outer-product", "optimal-linear", "delta-net", "mamba-2", "softmax"]
     found = choice_capacities(
-        keys, widths, share=SHARE, recalls=settings.fewer(960, 256), largest=settings.fewer(0, 64) or None,
+        keys, widths, share=SHARE, recalls=settings.fewer(512, 256), largest=settings.fewer(0, 64) or None,
         seed=settings.seed, workers=settings.workers, progress=progress,
     )  # fmt: skip
     kept = [one for one in found if one.one.store.traits.keeps_pairs]
