@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
-import assocmem.cli.reproducing
 from assocmem.cli import run
+from assocmem.cli.reproduction import TITLE
 from assocmem.core.results import Results
 from assocmem.experiments.catalogue import chosen, experiments
 from assocmem.experiments.experiment import Settings, article
@@ -176,8 +181,8 @@ def test_ctrl_c_leaves_what_is_finished_and_names_the_rest(ask, tmp_path, monkey
     def stop(_settings, _progress):
         raise KeyboardInterrupt
 
-    stopping = SimpleNamespace(name=third.name, run=stop, slow=False)
-    wanted = (first, second, stopping, SimpleNamespace(name="never", run=stop, slow=True))
+    stopping = SimpleNamespace(name=third.name, run=stop, slow=False, scripted=False)
+    wanted = (first, second, stopping, SimpleNamespace(name="never", run=stop, slow=True, scripted=False))
     monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: wanted)
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 130
@@ -189,13 +194,38 @@ def test_ctrl_c_leaves_what_is_finished_and_names_the_rest(ask, tmp_path, monkey
     assert "Not run, so not shown: state-bits, never." in (tmp_path / "index.html").read_text()
 
 
+@pytest.mark.parametrize("to_all", [True, False])
+def test_ctrl_c_at_the_terminal_ends_what_is_measured_aside(tmp_path, to_all):
+    command = [sys.executable, "-m", "assocmem", "reproduce", "--out", str(tmp_path), "--workers", "2"]
+    command += ["--only", "opening", "--only", "recall-vs-state"]
+    running = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "opening.csv").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1)
+    if to_all:
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+    else:
+        running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert told.splitlines()[-1].startswith("assocmem: stopped by Ctrl-C"), told
+    assert "Traceback" not in told
+    assert "Not run, so not shown: recall-vs-state." in (tmp_path / "index.html").read_text()
+    assert not list(tmp_path.glob("recall-vs-state.*"))
+    assert (tmp_path / "opening.pdf").read_bytes().startswith(b"%PDF-")
+    assert (tmp_path / "opening.svg").read_bytes().startswith(b"<svg")
+
+
 def test_ctrl_c_before_anything_is_finished_still_reports(ask, tmp_path, monkeypatch):
     def stop(_settings, _progress):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(
-        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=stop, slow=False),)
-    )
+    lone = SimpleNamespace(name="bars", run=stop, slow=False, scripted=False)
+    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: (lone,))
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 130
     assert {path.name for path in tmp_path.iterdir()} == {"index.html", "verdict.json"}
@@ -220,9 +250,8 @@ def test_a_chart_that_fails_is_reported_and_tables_stay(ask, tmp_path, monkeypat
         found = bars.run(settings, progress)
         return Results(found.name, found.rows, {**found.header, "view": {"kind": "no such chart"}})
 
-    monkeypatch.setattr(
-        "assocmem.experiments.catalogue.chosen", lambda _names: (SimpleNamespace(name="bars", run=unknown, slow=False),)
-    )
+    lone = SimpleNamespace(name="bars", run=unknown, slow=False, scripted=False)
+    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: (lone,))
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 2
     assert "asks for the chart 'no such chart'" in said.err.splitlines()[-1]
@@ -235,4 +264,4 @@ def test_progress_goes_to_stderr_and_the_table_to_stdout(folder):
     assert "━" not in folder.said
     for name in NAMES:
         assert name in folder.told
-    assert assocmem.cli.reproducing.TITLE in (folder.out / "index.html").read_text()
+    assert TITLE in (folder.out / "index.html").read_text()

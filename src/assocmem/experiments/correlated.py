@@ -76,4 +76,5 @@ EXPERIMENT = Experiment(
     "Keys that are alike",
     "Which rules survive keys that share a direction?",
     _answer,
+    scripted=True,
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 from assocmem.core.results import Results, Row, header_for
 from assocmem.lab.rows import DEFINITIONS
+from assocmem.lab.workers import Workers
 
 Progress = Callable[[int, int], None]
 
@@ -20,13 +21,13 @@ Progress = Callable[[int, int], None]
 class Settings:
     """How a run is made.
 
-    seed: of all random streams. quick: fewer trials and smaller M, the same figures. workers: processes of the lab;
-    results do not depend on it.
+    seed: of all random streams. quick: fewer trials and smaller M, the same figures. workers: of the lab, see
+    `lab.workers.run_tasks`; results do not depend on it.
     """
 
     seed: int = 0
     quick: bool = False
-    workers: int | None = None
+    workers: Workers = None
 
     def shared(self, experiment: str) -> dict[str, Any]:
         """Return the keyword arguments that every call of the lab gets."""
@@ -56,6 +57,7 @@ class Experiment:
     """A figure or table: its name (of the files), title, question, and what answers it.
 
     slow: it takes longer to measure than to draw, so a quick run measures it last, while the others are drawn.
+    scripted: much of its time is Python's own, not NumPy's, so that threads don't help: measured in a process beside.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Experiment:
     question: str
     answer: Callable[[Settings, Progress], Outcome]
     slow: bool = False
+    scripted: bool = False
 
     def run(self, settings: Settings, progress: Progress | None = None) -> Results:
         """Run the experiment and return its results; `progress(done, total)` is told as it goes."""

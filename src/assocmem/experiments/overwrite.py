@@ -72,4 +72,5 @@ EXPERIMENT = Experiment(
     "Writing a key again",
     "Does a new value replace the old one, and what does that do to recall?",
     _answer,
+    scripted=True,
 )

@@ -87,4 +87,5 @@ EXPERIMENT = Experiment(
     "A state in fewer bits",
     "When does rounding cost more than interference?",
     _answer,
+    scripted=True,
 )

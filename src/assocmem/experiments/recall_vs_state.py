@@ -87,4 +87,5 @@ EXPERIMENT = Experiment(
     "Recall against state size",
     "How many memories can each store tell apart, for the numbers it holds?",
     _answer,
+    scripted=True,
 )

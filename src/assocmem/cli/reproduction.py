@@ -1,0 +1,193 @@
+"""One run of all experiments: measured here and aside, drawn in a process of its own, put together in one folder."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import platform
+import signal
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assocmem.cli.output import clean
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+    from rich.progress import Progress
+
+    from assocmem.core.results import Results
+    from assocmem.experiments.experiment import Experiment, Settings
+
+TITLE = "assocmem: how many memories fit, and what makes recall fail"
+M_ARENA_MAX = -8
+LISTEN = 0.2
+"""Seconds after which Ctrl-C is noticed while another process measures."""
+
+VERDICT_WORDS = {
+    "printed": "the number in the article",
+    "value": "our measurement; null where the statistic has none",
+    "low, high": "95 % interval over trials",
+    "exact": "the value for uniform unit keys at finite width; M counts the target",
+    "exact_in_interval": "whether the interval holds the exact value; one in twenty is false by the meaning of 95 %",
+    "ratio": "length of the interference divided by the length of the signal, dimensionless",
+    "capacity": "the number of memories, the target included, at which the named statistic of the ratio reaches 1",
+    "verdict": "agrees: ours, or its interval, meets the printed number widened by half a unit of its last digit; "
+    "explained: the reason accounts for the difference; differs: it does not",
+}
+
+
+@dataclass
+class Reproduction:
+    """Where a run writes, how it is made, the processes beside it, and what it has so far.
+
+    drawer: makes pictures and charts. aside: measures what is mostly Python's own (`Experiment.scripted`), which
+    threads don't speed up, on one core while this process measures the rest.
+    """
+
+    out: Path
+    settings: Settings
+    drawer: Executor
+    aside: Executor
+    results: list[Results] = field(default_factory=list)
+    _drawing: dict[str, Future[str]] = field(default_factory=dict)
+
+    def measure(self, wanted: Sequence[Experiment]) -> bool:
+        """Measure, write and send to the drawer every experiment; return whether Ctrl-C stopped it."""
+        import numpy.linalg  # noqa: F401  only a BLAS that is loaded can be limited
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from threadpoolctl import threadpool_limits
+
+        _one_arena()
+        columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
+        # Measuring has threads of its own, so BLAS needs none, and charts are drawn beside.
+        with threadpool_limits(1, "blas"), Progress(*columns, console=Console(stderr=True)) as bars:
+            before = set(multiprocessing.active_children())
+            waiting = self._begun_aside(wanted)
+            helpers = set(multiprocessing.active_children()) - before
+            try:
+                self._measure_here([e for e in wanted if e.name not in waiting], bars)
+                self._gather(waiting, bars)
+            except KeyboardInterrupt:
+                self._end_aside(waiting, helpers)
+                return True
+        return False
+
+    def _begun_aside(self, wanted: Sequence[Experiment]) -> dict[str, Future[Results]]:
+        """Begin what is measured aside, by name: nothing in a quick run or with one worker."""
+        if self.settings.quick or self.settings.workers == 1:
+            return {}
+        alone = replace(self.settings, workers=1)
+        return {e.name: self.aside.submit(e.run, alone) for e in wanted if e.scripted}
+
+    def _measure_here(self, wanted: Sequence[Experiment], bars: Progress) -> None:
+        # A quick run is over when the last chart is drawn, so what is slow to measure and quick to draw goes last.
+        for experiment in sorted(wanted, key=lambda one: self.settings.quick and one.slow):
+            task = bars.add_task(experiment.name, total=1000)
+
+            def report(done: int, total: int, task: Any = task) -> None:
+                bars.update(task, completed=1000 * done / max(1, total))
+
+            self._keep(experiment.run(self.settings, report))
+            bars.update(task, completed=1000)
+            _give_back()
+
+    def _gather(self, waiting: dict[str, Future[Results]], bars: Progress) -> None:
+        for name, measuring in waiting.items():
+            task = bars.add_task(name, total=None)
+            while not wait([measuring], timeout=LISTEN).done:
+                pass  # polars takes signals over in a way that doesn't wake a wait without end
+            self._keep(measuring.result())
+            bars.update(task, total=1, completed=1)
+
+    def _end_aside(self, waiting: dict[str, Future[Results]], helpers: set[BaseProcess]) -> None:
+        """Keep what is finished aside, and end the rest at once."""
+        for measuring in waiting.values():
+            measuring.cancel()
+        for helper in helpers:
+            helper.terminate()
+        for name, measuring in waiting.items():
+            if name not in self._drawing and measuring.done() and not measuring.cancelled():
+                with suppress(Exception):  # it was ended, not wrong
+                    self._keep(measuring.result())
+
+    def _keep(self, found: Results) -> None:
+        """Write a result and have its chart drawn."""
+        found.write(self.out)
+        self._drawing[found.name] = self.drawer.submit(_draw, found, self.out, self.settings.quick)
+        self.results.append(found)
+
+    def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
+        """Wait for the charts, then write verdict.json and index.html; return the verdicts."""
+        from assocmem._version import __version__
+        from assocmem.core.results import write_whole
+        from assocmem.experiments.verdict import verdicts
+        from assocmem.report.html import write_report
+
+        names = [e.name for e in wanted]
+        self.results.sort(key=lambda found: names.index(found.name))
+        rows = verdicts(self.results)
+        unfinished = [name for name in names if name not in self._drawing]
+        facts = {
+            "assocmem": __version__, "seed": self.settings.seed, "quick": self.settings.quick,
+            "seconds measuring": round(seconds, 1), "python": platform.python_version(), "machine": platform.platform(),
+        }  # fmt: skip
+        document = {"definitions": VERDICT_WORDS, "run": facts, "unfinished": unfinished, "verdicts": rows}
+        write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
+        charts = {name: drawing.result() for name, drawing in self._drawing.items()}
+        page = self.out / "index.html"
+        write_report(page, self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished, charts=charts)
+        return rows
+
+
+def processes(count: int, *, ends_on_ctrl_c: bool = False) -> ProcessPoolExecutor:
+    """Return fresh processes, started as they are needed: what they take of memory goes back when they end.
+
+    Ctrl-C is the main process's to answer; theirs ignore it, or end without a word.
+    """
+    answer = signal.SIG_DFL if ends_on_ctrl_c else signal.SIG_IGN
+    spawn = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(count, mp_context=spawn, initializer=signal.signal, initargs=(signal.SIGINT, answer))
+
+
+def warm() -> None:
+    """Load what draws."""
+    import altair  # noqa: F401
+    import vl_convert
+
+    vl_convert.vega_to_svg({})
+
+
+def _draw(results: Results, folder: Path, quick: bool) -> str:
+    """Write a result's pictures; return its chart for the report page."""
+    from assocmem.report.export import FORMATS, draw
+    from assocmem.report.figures import specification
+    from assocmem.report.html import inline_chart
+
+    spec = specification(results)
+    if quick:
+        draw(results, folder, ("png",), spec=spec, scale=1)
+    else:
+        draw(results, folder, FORMATS, spec=spec)
+    return inline_chart(spec)
+
+
+def _one_arena() -> None:
+    """Have threads share one heap where the C library can: with one each, freed memory would stay with each."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
+def _give_back() -> None:
+    """Give freed memory back to the system where the C library would keep it."""
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
