@@ -624,6 +624,23 @@ def test_right_choices_in_blocks_and_batches(monkeypatch):
     np.testing.assert_array_equal(whole, np.argmax(recalls @ candidates.T, axis=-1) == targets)
 
 
+def test_right_choices_among_candidates_of_each_item(monkeypatch):
+    recalls, candidates = RNG.standard_normal((3, 2, 5, 4)), RNG.standard_normal((3, 2, 7, 4))
+    targets = RNG.integers(0, 7, (3, 2, 5))
+    targets[0] = np.argmax(recalls[0] @ np.swapaxes(candidates[0], -1, -2), axis=-1)
+    alone = [
+        ruler.right_choices(r, c, t)
+        for r, c, t in zip(recalls.reshape(6, 5, 4), candidates.reshape(6, 7, 4), targets.reshape(6, 5), strict=True)
+    ]
+    for block in (1 << 22, 80, 3):
+        monkeypatch.setattr("assocmem.ruler.choice._BLOCK", block)
+        right = ruler.right_choices(recalls, candidates, targets)
+        np.testing.assert_array_equal(right.reshape(6, 5), alone)
+        assert right[0].all() and not right.all()
+    with pytest.raises(InputError, match=r"shape \(C, d_v=4\) or \(3, 2, C, d_v=4\), C >= 1; got \(2, 7, 4\)"):
+        ruler.right_choices(recalls, candidates[0], targets)
+
+
 def test_ties_and_negatives_are_not_right():
     assert not ruler.right_choices([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]], [0])[0]
     assert not ruler.right_choices([[-1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [0])[0]

@@ -45,7 +45,7 @@ VERDICT_WORDS = {
 class Reproduction:
     """Where a run writes, how it is made, the processes beside it, and what it has so far.
 
-    drawer: makes pictures and charts. aside: measures what is mostly Python's own (`Experiment.scripted`), which
+    drawer: writes tables and pictures. aside: measures what is mostly Python's own (`Experiment.scripted`), which
     threads don't speed up, on one core while this process measures the rest.
     """
 
@@ -54,7 +54,8 @@ class Reproduction:
     drawer: Executor
     aside: Executor
     results: list[Results] = field(default_factory=list)
-    _drawing: dict[str, Future[str]] = field(default_factory=dict)
+    _drawing: dict[str, Future[None]] = field(default_factory=dict)
+    _charts: dict[str, str] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[Experiment]) -> bool:
         """Measure, write and send to the drawer every experiment; return whether Ctrl-C stopped it."""
@@ -117,9 +118,13 @@ class Reproduction:
                     self._keep(measuring.result())
 
     def _keep(self, found: Results) -> None:
-        """Write a result and have its chart drawn."""
-        found.write(self.out)
-        self._drawing[found.name] = self.drawer.submit(_draw, found, self.out, self.settings.quick)
+        """Have a result written and drawn; its chart is laid out here, for the report too."""
+        from assocmem.report.figures import specification
+        from assocmem.report.html import inline_chart
+
+        spec = specification(found)
+        self._charts[found.name] = inline_chart(spec)
+        self._drawing[found.name] = self.drawer.submit(_put_down, found, self.out, spec, self.settings.quick)
         self.results.append(found)
 
     def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
@@ -139,9 +144,12 @@ class Reproduction:
         }  # fmt: skip
         document = {"definitions": VERDICT_WORDS, "run": facts, "unfinished": unfinished, "verdicts": rows}
         write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
-        charts = {name: drawing.result() for name, drawing in self._drawing.items()}
-        page = self.out / "index.html"
-        write_report(page, self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished, charts=charts)
+        for drawing in self._drawing.values():
+            drawing.result()
+        write_report(
+            self.out / "index.html", self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished,
+            charts=self._charts,
+        )  # fmt: skip
         return rows
 
 
@@ -156,25 +164,22 @@ def processes(count: int, *, ends_on_ctrl_c: bool = False) -> ProcessPoolExecuto
 
 
 def warm() -> None:
-    """Load what draws."""
-    import altair  # noqa: F401
+    """Load what draws and writes."""
+    import polars  # noqa: F401
     import vl_convert
 
     vl_convert.vega_to_svg({})
 
 
-def _draw(results: Results, folder: Path, quick: bool) -> str:
-    """Write a result's pictures; return its chart for the report page."""
+def _put_down(results: Results, folder: Path, spec: dict[str, Any], quick: bool) -> None:
+    """Write a result's tables and pictures."""
     from assocmem.report.export import FORMATS, draw
-    from assocmem.report.figures import specification
-    from assocmem.report.html import inline_chart
 
-    spec = specification(results)
+    results.write(folder)
     if quick:
         draw(results, folder, ("png",), spec=spec, scale=1)
     else:
         draw(results, folder, FORMATS, spec=spec)
-    return inline_chart(spec)
 
 
 def _one_arena() -> None:

@@ -166,7 +166,7 @@ class Store(Door, ABC):
             return self._write(state, keys, values, extras)
 
     def _fits(self, state: State, keys: Array, values: Array) -> bool:
-        """Say quickly whether a few unbatched NumPy pairs of the state's own dtype would pass every check at the door.
+        """Say quickly whether a few NumPy pairs of the state's own dtype and batch would pass every check at the door.
 
         The thousands of single writes of a streaming use pass here; all others take the long way, which also
         knows what to say.
@@ -174,12 +174,14 @@ class Store(Door, ABC):
         if type(state) is not State or state.kind != type(self).__name__:
             return False
         dtype = state.dtype
-        if not state.n or type(keys) is not np.ndarray or type(values) is not np.ndarray or state.batch:
+        if not state.n or type(keys) is not np.ndarray or type(values) is not np.ndarray or keys.ndim < 2:
             return False
-        if keys.dtype != dtype or values.dtype != dtype or state.io_dtype != dtype:
+        if keys.dtype != dtype or values.dtype != dtype:
             return False
-        n = len(keys) if keys.ndim == 2 else 0
-        if not n or keys.shape != (n, state.d_k) or values.shape != (n, state.d_v):
+        if state.io_dtype != dtype and np.promote_types(state.io_dtype, dtype) != state.io_dtype:
+            return False
+        pairs = (*state.batch, keys.shape[-2])
+        if not pairs[-1] or keys.shape != (*pairs, state.d_k) or values.shape != (*pairs, state.d_v):
             return False
         if not ar.quickly_finite(keys) or not ar.quickly_finite(values):
             return False

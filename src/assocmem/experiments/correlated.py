@@ -32,7 +32,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     stores = _stores()
     cosines = COSINES[:: settings.fewer(1, 5)]
     rows = pass_curves(
-        stores, D_K, (FEW, MANY), cosines, trials=settings.fewer(16, 8), progress=progress,
+        stores, D_K, (FEW, MANY), cosines, trials=settings.fewer(16, 4), progress=progress,
         **settings.shared("correlated"),
     )  # fmt: skip
     panels = [

@@ -8,6 +8,7 @@ from assocmem import theory
 from assocmem.core.register import make_store
 from assocmem.core.sharpness import Constant
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
+from assocmem.experiments.long_contexts import FIXED, at_a_million
 from assocmem.lab.keys import key_curves
 from assocmem.lab.similarities import similarity_curves
 
@@ -28,7 +29,8 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(128, 32)}
     rows += key_curves([*stores, softmax], D_K, drawn, **few, progress=part(1), **shared)
     if not settings.quick:
-        rows += key_curves([softmax], D_K, [2**20], trials=4, targets=8, dtype="float32", progress=part(2), **shared)
+        far = next(row for row in at_a_million(settings, part(2)) if row["label"] == FIXED)
+        rows.append(far | {"label": "softmax", "experiment": "exponential"})
     whole = theory.softmax_capacity(Constant(BETA), D_K).value or 0.0
     return Outcome(
         rows,

@@ -22,13 +22,18 @@ def unit_rows(rng: np.random.Generator, n: int, d: int) -> Floats:
     if d == 1:
         return rng.choice(np.array([-1.0, 1.0]), size=(n, 1))
     rows = rng.standard_normal((n, d))
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    norms = _lengths(rows)
     while not norms.all():
         empty = norms[:, 0] == 0
         rows[empty] = rng.standard_normal((int(empty.sum()), d))
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        norms = _lengths(rows)
     rows /= norms
     return rows
+
+
+def _lengths(rows: Floats) -> Floats:
+    """Return the lengths (n, 1) of rows whose squares neither over- nor underflow."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), dtype=np.float64)[:, None]
 
 
 def at_cosine(rng: np.random.Generator, rows: Floats, cosine: float) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ LARGEST_KEPT = 1 << 10
 QUERIES = 128
 NUMBERS_AT_ONCE = 1 << 19
 FEWEST_TRIALS, MOST_TRIALS = 6, 128
+LEAST_SHARED, MOST_SHARED = 4, 1 << 17
+"""Log2 of the pairs that a kept draw has at least, and the numbers it has at most."""
 STEPS = (-0.5, -0.25, 0.0, 0.25, 0.5)
 
 DEFINITIONS = {
@@ -186,20 +189,17 @@ def _wrong_choices(
     store: Store, d_k: int, d_v: int, n: int, seed: int, first: int, count: int, asked: int
 ) -> list[float]:
     """Return the share of wrong choices of `count` trials, written as one batch."""
-    pairs = [_pairs(store, seed, first + i, n, d_k, d_v) for i in range(count)]
-    targets = [_asked(seed, n, first + i, asked) for i in range(count)]
-    if count == 1:
-        state = store.write(store.empty(d_k, d_v), pairs[0].keys, pairs[0].values, **pairs[0].extras)
-        recalls = store.recall(state, pairs[0].keys[targets[0]])[None]
-    else:
-        keys, values = (np.stack([getattr(p, name) for p in pairs]) for name in ("keys", "values"))
-        extras = {name: np.stack([p.extras[name] for p in pairs]) for name in pairs[0].extras}
-        state = store.write(store.empty(d_k, d_v, batch=(count,)), keys, values, **extras)
-        recalls = store.recall(state, np.stack([k[t] for k, t in zip(keys, targets, strict=True)]))
-    return [
-        float(1 - right_choices(recall, p.values, at).mean())
-        for recall, p, at in zip(recalls, pairs, targets, strict=True)
-    ]
+    drawn = [_pairs(store, seed, first + i, n, d_k, d_v) for i in range(count)]
+    targets = np.stack([_asked(seed, n, first + i, asked) for i in range(count)])
+    keys, values = (np.stack([getattr(pairs, name) for pairs in drawn]) for name in ("keys", "values"))
+    extras = {name: np.stack([pairs.extras[name] for pairs in drawn]) for name in drawn[0].extras}
+    queries = np.take_along_axis(keys, targets[..., None], axis=-2)
+    if count == 1:  # also for stores that take no batches
+        keys, values, queries, targets = keys[0], values[0], queries[0], targets[0]
+        extras = {name: rows[0] for name, rows in extras.items()}
+    state = store.write(store.empty(d_k, d_v, batch=keys.shape[:-2]), keys, values, **extras)
+    right = right_choices(store.recall(state, queries), values, targets)
+    return [float(1 - share) for share in right.mean(axis=-1, keepdims=count == 1)]
 
 
 def _asked(seed: int, n: int, trial: int, asked: int) -> FloatArray:
@@ -208,8 +208,19 @@ def _asked(seed: int, n: int, trial: int, asked: int) -> FloatArray:
     return np.sort(stream(seed, "asked", n, trial).choice(n, asked, replace=False))
 
 
+@lru_cache(maxsize=256)
+def _drawn(seed: int, trial: int, n: int, d_k: int, d_v: int) -> Pairs:
+    return draw_pairs(seed, trial, n, d_k, d_v, values="sphere", dtype="float32")
+
+
 def _pairs(store: Store, seed: int, trial: int, n: int, d_k: int, d_v: int) -> Pairs:
-    drawn = draw_pairs(seed, trial, n, d_k, d_v, values="sphere", dtype="float32")
+    """Return a trial's pairs; few ones are the first of a longer draw, which all stores and sizes share."""
+    shared = 1 << max(LEAST_SHARED, (n - 1).bit_length())
+    if shared * (d_k + d_v) > MOST_SHARED:
+        drawn = draw_pairs(seed, trial, n, d_k, d_v, values="sphere", dtype="float32")
+    else:
+        whole = _drawn(seed, trial, shared, d_k, d_v)
+        drawn = replace(whole, keys=whole.keys[:n], values=whole.values[:n])
     keys = np.where(drawn.keys >= 0, np.float32(1), np.float32(-1)) if store.traits.keys == "signs" else drawn.keys
     return replace(drawn, keys=keys, extras=required_extras(store, keys.shape, seed=seed, trial=trial, dtype="float32"))
 

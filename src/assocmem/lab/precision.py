@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat.numpy as np_compat
 import numpy as np
 
 from assocmem.core.arrays import to_numpy
@@ -127,17 +128,18 @@ def _reference(
 def _single_writes(
     task: _Task, keys: FloatArray, values: FloatArray
 ) -> tuple[dict[int, FloatArray], dict[int, FloatArray], dict[int, FloatArray]]:
-    xp: Any = np
+    xp: Any = np_compat
     if task.dtype not in NUMPY_DTYPES:
         import array_api_compat.torch as xp
-    k, v = xp.asarray(keys), xp.asarray(values)
-    state = task.store.empty(task.d_k, task.d_v, batch=(task.trials,), like=k, state_dtype=task.dtype)
+    asked = xp.asarray(keys)
+    state = task.store.empty(task.d_k, task.d_v, batch=(task.trials,), like=asked, state_dtype=task.dtype)
+    k, v = (xp.astype(xp.asarray(a), state.dtype) for a in (keys, values))  # as every write would, but once
     recalls, done = {}, 0
     for n in task.memories:
         for i in range(done, n):
             state = task.store.write(state, k[:, i : i + 1], v[:, i : i + 1])
         done = n
-        recalls[n] = to_numpy(task.store.recall(state, k[:, max(0, n - task.newest) : n])).astype(np.float64)
+        recalls[n] = to_numpy(task.store.recall(state, asked[:, max(0, n - task.newest) : n])).astype(np.float64)
     return recalls, {}, {}
 
 

@@ -91,9 +91,8 @@ def _measured(task: SubsetTask, trials: range, batched: bool) -> tuple[FloatArra
     found = ratios(task.store, Pairs(keys, values), queries, places, task.reading)
     state = task.store.empty(keys.shape[-1], values.shape[-1], batch=keys.shape[:-2])
     recalls = task.store.recall(task.store.write(state, keys, values), queries)
-    recalls, values = recalls.reshape(-1, *recalls.shape[-2:]), values.reshape(-1, *values.shape[-2:])
-    right = [right_choices(one, stored, places).mean() for one, stored in zip(recalls, values, strict=True)]
-    return found.reshape(len(trials), asked), np.array(right)
+    right = right_choices(recalls, values, places).mean(axis=-1)
+    return found.reshape(len(trials), asked), right.reshape(len(trials))
 
 
 def _subset(task: SubsetTask, trial: int, places: FloatArray) -> tuple[FloatArray, FloatArray]:

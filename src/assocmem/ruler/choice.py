@@ -24,29 +24,38 @@ def right_choices(
     """Say for every recall whether its largest inner product is with the right candidate, and with it alone.
 
     Parameters: recalls (..., m, d_v); candidates (C, d_v), the values to choose from, which are all stored
-    values where C = M; targets (m,), the row of the right one. A tie with another candidate counts as wrong.
+    values where C = M, or (..., C, d_v), other ones for each item of the recalls' batch; targets (m,), the row of the
+    right one, or (..., m). A tie with another candidate counts as wrong.
     Returns booleans (..., m). Raises InputError for shapes and indices that do not fit, NonFiniteError for NaN.
-    Cost: m C d_v multiply-adds, in blocks of about 4 million products.
+    Cost: m C d_v multiply-adds an item, in blocks of about 4 million products.
 
     >>> right_choices(np.array([[0.9, 0.4]]), np.eye(2), [0]).tolist()
     [True]
     """
     rows = checked_numbers(recalls, "recalls", 2)
-    values = np.asarray(checked_numbers(candidates, "candidates", 2), dtype=np.float64)
-    if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] != rows.shape[-1]:
-        raise InputError(f"`candidates` must have shape (C, d_v={rows.shape[-1]}), C >= 1; got {values.shape}.")
-    chosen = checked_indices(targets, rows.shape[-2], values.shape[0])
-    flat = rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
-    right = np.tile(chosen, flat.shape[0] // max(1, chosen.size))
-    out = np.empty(flat.shape[0], dtype=np.bool_)
-    step = max(1, _BLOCK // values.shape[0])
-    for start in range(0, flat.shape[0], step):
-        products = flat[start : start + step].astype(np.float64) @ values.T
-        at = np.arange(products.shape[0]), right[start : start + step]
-        own = products[at]
-        products[at] = -np.inf
-        out[start : start + step] = own > products.max(axis=1)
-    return out.reshape(rows.shape[:-1])
+    values = checked_numbers(candidates, "candidates", 2)
+    batch, (m, d_v), count = rows.shape[:-2], rows.shape[-2:], values.shape[-2]
+    if values.shape[:-2] not in ((), batch) or count == 0 or values.shape[-1] != d_v:
+        wanted = " or ".join(f"({''.join(f'{b}, ' for b in axes)}C, d_v={d_v})" for axes in dict.fromkeys([(), batch]))
+        raise InputError(f"`candidates` must have shape {wanted}, C >= 1; got {values.shape}.")
+    chosen = checked_indices(targets, m, count, batch)
+    if values.ndim == 2:  # one product for all items
+        rows, chosen = rows.reshape(1, -1, d_v), np.broadcast_to(chosen, (*batch, m)).reshape(1, -1)
+    else:
+        rows, chosen = rows.reshape(-1, m, d_v), np.broadcast_to(chosen, (*batch, m)).reshape(-1, m)
+    values = values.reshape(-1, count, d_v)
+    out = np.empty(rows.shape[:-1], dtype=np.bool_)
+    items, step = max(1, _BLOCK // (rows.shape[1] * count or 1)), max(1, _BLOCK // count)
+    for first in range(0, rows.shape[0], items):
+        item = slice(first, first + items)
+        across = np.swapaxes(values[item].astype(np.float64), -1, -2)
+        for start in range(0, rows.shape[1], step):
+            block = item, slice(start, start + step)
+            products, right = rows[block].astype(np.float64) @ across, chosen[block][..., None]
+            own = np.take_along_axis(products, right, axis=-1)
+            np.put_along_axis(products, right, -np.inf, axis=-1)
+            out[block] = (own > products.max(axis=-1, keepdims=True))[..., 0]
+    return out.reshape(*batch, m)
 
 
 def choice_definition(candidates: int | None = None, share: float = 0.95) -> str:

@@ -108,12 +108,12 @@ def by_projection(recalls: Array, target_values: Array) -> Floats:
     return _quotient(_norm(recalled - along[..., None] * units), np.abs(along))
 
 
-def checked_indices(targets: Sequence[int] | Array, m: int, n: int) -> Indices:
-    """Return `targets` as int64 (m,); InputError unless they are m whole numbers in [0, n)."""
+def checked_indices(targets: Sequence[int] | Array, m: int, n: int, batch: tuple[int, ...] = ()) -> Indices:
+    """Return `targets` as int64 (m,) or (*batch, m); InputError unless they are whole numbers in [0, n)."""
     indices = np.asarray(targets if isinstance(targets, list | tuple) else to_numpy(targets))
     if m == 0 and indices.size == 0:
         return np.zeros(0, dtype=np.int64)
-    if indices.shape != (m,) or indices.dtype.kind not in "iu":
+    if indices.shape not in ((m,), (*batch, m)) or indices.dtype.kind not in "iu":
         raise InputError(
             f"`targets` must be {m} whole numbers, one for every query; "
             f"got shape {indices.shape}, dtype {indices.dtype}."
