@@ -83,8 +83,8 @@ def test_every_printed_number_that_a_quick_run_reaches_has_an_explained_verdict(
     names = [row["name"] for row in rows]
     assert len(set(names)) == len(names)
     curves = article()["linear_curves"]
-    expected = [f"outer product, ratio at M = {m}" for m, _ in curves["outer"] if m <= 1024]
-    expected += [f"optimal linear, ratio at M = {m}" for m, _ in curves["optimal"] if m <= 1024]
+    expected = [f"outer product, ratio at M = {m}" for m, _ in curves["outer"] if m <= 256]
+    expected += [f"optimal linear, ratio at M = {m}" for m, _ in curves["optimal"] if m <= 256]
     expected += [f"capacity, {item['store']}" for item in article()["capacities"]]
     expected += [f"{words} holds so many times the linear store" for words in article()["multiples_of_linear"]]
     expected += ["softmax at beta 2 fails after"]

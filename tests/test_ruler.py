@@ -636,7 +636,8 @@ def test_right_choices_among_candidates_of_each_item(monkeypatch):
         monkeypatch.setattr("assocmem.ruler.choice._BLOCK", block)
         right = ruler.right_choices(recalls, candidates, targets)
         np.testing.assert_array_equal(right.reshape(6, 5), alone)
-        assert right[0].all() and not right.all()
+        assert right[0].all()
+        assert not right.all()
     with pytest.raises(InputError, match=r"shape \(C, d_v=4\) or \(3, 2, C, d_v=4\), C >= 1; got \(2, 7, 4\)"):
         ruler.right_choices(recalls, candidates[0], targets)
 

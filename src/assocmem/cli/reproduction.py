@@ -54,7 +54,7 @@ class Reproduction:
     drawer: Executor
     aside: Executor
     results: list[Results] = field(default_factory=list)
-    _drawing: dict[str, Future[None]] = field(default_factory=dict)
+    _beside: list[Future[Any]] = field(default_factory=list)
     _charts: dict[str, str] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[Experiment]) -> bool:
@@ -113,18 +113,19 @@ class Reproduction:
         for helper in helpers:
             helper.terminate()
         for name, measuring in waiting.items():
-            if name not in self._drawing and measuring.done() and not measuring.cancelled():
+            if name not in self._charts and measuring.done() and not measuring.cancelled():
                 with suppress(Exception):  # it was ended, not wrong
                     self._keep(measuring.result())
 
     def _keep(self, found: Results) -> None:
-        """Have a result written and drawn; its chart is laid out here, for the report too."""
+        """Have a result written, then drawn; its chart is laid out here, for the report too."""
         from assocmem.report.figures import specification
         from assocmem.report.html import inline_chart
 
+        self._beside.append(self.drawer.submit(found.write, self.out))  # by itself: it stays where a chart fails
         spec = specification(found)
         self._charts[found.name] = inline_chart(spec)
-        self._drawing[found.name] = self.drawer.submit(_put_down, found, self.out, spec, self.settings.quick)
+        self._beside.append(self.drawer.submit(_draw, spec, self.out, found.name, self.settings.quick))
         self.results.append(found)
 
     def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
@@ -137,15 +138,15 @@ class Reproduction:
         names = [e.name for e in wanted]
         self.results.sort(key=lambda found: names.index(found.name))
         rows = verdicts(self.results)
-        unfinished = [name for name in names if name not in self._drawing]
+        unfinished = [name for name in names if name not in self._charts]
         facts = {
             "assocmem": __version__, "seed": self.settings.seed, "quick": self.settings.quick,
             "seconds measuring": round(seconds, 1), "python": platform.python_version(), "machine": platform.platform(),
         }  # fmt: skip
         document = {"definitions": VERDICT_WORDS, "run": facts, "unfinished": unfinished, "verdicts": rows}
         write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
-        for drawing in self._drawing.values():
-            drawing.result()
+        for done in self._beside:
+            done.result()
         write_report(
             self.out / "index.html", self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished,
             charts=self._charts,
@@ -171,15 +172,12 @@ def warm() -> None:
     vl_convert.vega_to_svg({})
 
 
-def _put_down(results: Results, folder: Path, spec: dict[str, Any], quick: bool) -> None:
-    """Write a result's tables and pictures."""
-    from assocmem.report.export import FORMATS, draw
+def _draw(spec: dict[str, Any], folder: Path, name: str, quick: bool) -> None:
+    """Write a chart's pictures."""
+    from assocmem.report.export import FORMATS, PNG_SCALE, write_pictures
 
-    results.write(folder)
-    if quick:
-        draw(results, folder, ("png",), spec=spec, scale=1)
-    else:
-        draw(results, folder, FORMATS, spec=spec)
+    formats, scale = (("png",), 1.0) if quick else (FORMATS, PNG_SCALE)
+    write_pictures(spec, folder, name, formats, scale=scale)
 
 
 def _one_arena() -> None:

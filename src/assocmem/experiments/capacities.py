@@ -14,7 +14,7 @@ from assocmem.lab.capacity import capacity
 from assocmem.stores.softmax import SoftmaxAttention
 
 D_K = 64
-QUICK_LARGEST = 2**14  # where a quick run looks for a crossing that isn't there
+QUICK_LARGEST = 2**12  # where a quick run looks for a crossing that isn't there
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ LINES = (
 def _answer(settings: Settings, progress: Progress) -> Outcome:
     printed = {item["store"]: item["printed"] for item in article()["capacities"]}
     part = parts(progress, len(LINES))
-    rows = []
+    rows, looked = [], 0
     for i, line in enumerate(LINES):
         store = line.store()
         optimal = line.key == "optimal-linear"
@@ -70,6 +70,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         )  # fmt: skip
         number, row = printed.get(line.printed_as), found.row()
         if line.policy is not None and line.policy.depends_on_n:
+            looked = int(row["largest_m"])
             far = theory.softmax_capacity(line.policy, D_K, largest=row["largest_m"])
             row |= {"theory": far.value, "theory_reason": far.reason}
         rows.append(
@@ -83,7 +84,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         {"kind": "capacities", "order": [line.label for line in LINES]},
         "M counts the target. The optimal linear store's capacity is the crossing of the median; all others are of the "
         "root mean square. With beta growing like log M the ratio falls as M grows and does not reach 1 up to the "
-        "largest M looked at, 2,097,152 (by theory it turns and reaches 1 near 1e26).",
+        f"largest M looked at, {looked:,} (by theory it turns and reaches 1 near 1e26).",
         {"d_k": D_K},
     )
 

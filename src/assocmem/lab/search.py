@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,8 @@ KEYS_A_POINT = 1 << 14
 FEW = 16
 PATIENCE = 3.0  # seconds for one M of the first search
 STEPS = (-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75)
+ROUGH = 0.1
+"""Wanted precision from which the outermost of these places are left out."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ class Search:
         counts: list[int] = []
         curve: list[Estimate] = []
         for _ in range(5):
-            counts = _around(centre, limit)
+            counts = _around(centre, limit, STEPS if self.precision < ROUGH else STEPS[1:-1])
             curve = measure(counts)
             found = crossing_of_curve([float(n) for n in counts], curve, self.threshold)
             first, last = curve[0].value, curve[-1].value
@@ -190,9 +192,9 @@ class Search:
         return found
 
 
-def _around(centre: float, limit: int | None) -> list[int]:
+def _around(centre: float, limit: int | None, steps: Sequence[float]) -> list[int]:
     """Return whole M around a real one, apart by a factor 2^(1/4) where whole numbers allow."""
-    counts = {max(1, round(centre * 2**step)) for step in STEPS}
+    counts = {max(1, round(centre * 2**step)) for step in steps}
     if centre < FEW:
         counts |= {max(1, math.floor(centre)), math.ceil(centre) + 1}
     return sorted(counts if limit is None else {min(n, limit) for n in counts})

@@ -18,26 +18,24 @@ FORMATS = ("png", "svg", "pdf")
 PNG_SCALE = 2.0
 
 
-def draw(
-    results: Results,
-    folder: Path,
-    formats: Sequence[str] = FORMATS,
-    *,
-    spec: Mapping[str, Any] | None = None,
-    scale: float = PNG_SCALE,
-) -> list[Path]:
-    """Write a result's chart as `<folder>/<name>.<format>` and return the paths.
+def draw(results: Results, folder: Path, formats: Sequence[str] = FORMATS, *, scale: float = PNG_SCALE) -> list[Path]:
+    """Write a result's chart as `<folder>/<name>.<format>` and return the paths, see `write_pictures`."""
+    return write_pictures(specification(results, mode="paper"), folder, results.name, formats, scale=scale)
 
-    formats: any of "png", "svg", "pdf". spec: the chart's specification, if it is made already. scale: dots of a PNG
-    for a unit of length. Cost: about 0.2 s for all of them.
+
+def write_pictures(
+    spec: Mapping[str, Any], folder: Path, name: str, formats: Sequence[str] = FORMATS, *, scale: float = PNG_SCALE
+) -> list[Path]:
+    """Write a chart's specification as `<folder>/<name>.<format>` and return the paths.
+
+    formats: any of "png", "svg", "pdf". scale: dots of a PNG for a unit of length. Cost: about 0.2 s for all of them.
     """
     import vl_convert
 
     unknown = [f for f in formats if f not in FORMATS]
     if unknown:
         raise InputError(f"`formats` must be among {', '.join(FORMATS)}; got {unknown[0]!r}.")
-    spec = dict(spec or specification(results, mode="paper"))
-    picture = vl_convert.vegalite_to_svg(spec)  # once for all: the other formats are made of it
+    picture = vl_convert.vegalite_to_svg(dict(spec))  # once for all: the other formats are made of it
     paths = []
     for kind in formats:
         if kind == "png":
@@ -46,7 +44,7 @@ def draw(
             content = picture.encode()
         else:
             content = vl_convert.svg_to_pdf(picture)
-        path = folder / f"{results.name}.{kind}"
+        path = folder / f"{name}.{kind}"
         write_whole(path, content)
         paths.append(path)
     return paths

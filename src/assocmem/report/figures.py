@@ -1,4 +1,4 @@
-"""Every chart of the project, defined once: results in, Vega-Altair chart out.
+"""Every chart of the project, defined once: results in, Vega-Lite specification (or Vega-Altair chart) out.
 
 A result names its chart in ``header["view"]``, a dict with the key "kind" ("curves", "panels", "bars",
 "glyphs" or "capacities") and that kind's own settings. Charts read the result's rows and nothing else.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from assocmem.core.errors import InputError, UnknownNameError
 
@@ -27,38 +27,30 @@ AXIS_STYLE = {"gridColor": "#ececec", "domainColor": "#999", "tickColor": "#999"
 SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
 
 Row = Mapping[str, Any]
+Spec: TypeAlias = dict[str, Any]
 Mode = Literal["report", "paper", "live"]
 """report: legend entries toggle their series. paper: no interaction. live: named datasets that a page swaps."""
 
 
 def chart(results: Results, *, mode: Mode = "report") -> Any:
-    """Return the Altair chart of a result.
+    """Return the Altair chart of a result, validated.
 
     Parameters: `results`, whose header names a view; `mode`, see `Mode`.
     Raises UnknownNameError for a view this version cannot draw.
     """
-    drawn, rows = _drawn(results, mode)
-    return drawn.properties(datasets=rows) if rows else drawn
+    import altair as alt
+
+    return alt.Chart.from_dict(specification(results, mode=mode))
 
 
-def specification(results: Results, *, mode: Mode = "report") -> dict[str, Any]:
+def specification(results: Results, *, mode: Mode = "report") -> Spec:
     """Return the same chart as a Vega-Lite specification, a JSON-ready dict that holds its own rows.
 
-    The rows are put in last, and nothing is validated: Altair walks through whatever passes through it, many times.
-    The tests validate every chart.
+    Altair writes the single layers. They are put together, and their rows added, as plain dicts: Altair would copy
+    everything that passes through it many times. Nothing is validated here; the tests validate every chart.
     """
+    from altair import SCHEMA_URL
     from altair.utils.schemapi import debug_mode
-
-    with debug_mode(False):
-        drawn, rows = _drawn(results, mode)
-        spec: dict[str, Any] = drawn.to_dict(validate=False)
-    spec["datasets"] = {**spec.get("datasets", {}), **rows}
-    return spec
-
-
-def _drawn(results: Results, mode: Mode) -> tuple[Any, dict[str, list[dict[str, Any]]]]:
-    """Return a result's chart without rows, and the rows by the names that its layers use."""
-    import altair as alt
 
     view = results.header.get("view") or {}
     kind = view.get("kind")
@@ -66,11 +58,10 @@ def _drawn(results: Results, mode: Mode) -> tuple[Any, dict[str, list[dict[str, 
         known = ", ".join(_KINDS)
         raise UnknownNameError(f"the result {results.name!r} asks for the chart {kind!r}; known are {known}.")
     canvas = Canvas(mode)
-    drawn = _KINDS[kind](list(results.rows), view, canvas)
-    # Put in place: configure_axis() would copy the whole chart once more.
-    kept = {} if drawn.config is alt.Undefined else drawn.config.to_dict(validate=False)
-    drawn["config"] = {**kept, "axis": AXIS_STYLE}
-    return drawn, canvas.datasets
+    with debug_mode(False):
+        drawn = _KINDS[kind](list(results.rows), view, canvas)
+    config = {**drawn.get("config", {}), "axis": AXIS_STYLE}
+    return {"$schema": SCHEMA_URL, **drawn, "config": config, "datasets": canvas.datasets}
 
 
 def _series_scale(rows: Sequence[Row], view: Mapping[str, Any]) -> alt.Scale:
@@ -87,8 +78,8 @@ def _series_scale(rows: Sequence[Row], view: Mapping[str, Any]) -> alt.Scale:
 class Canvas:
     """How a chart is made, and the rows of its layers by name.
 
-    Layers refer to their rows by name, so that Altair does not copy every row with every layer; a live page swaps
-    the rows under a name.
+    Layers refer to their rows by name, so that Altair does not go through every row; a live page swaps the rows under
+    a name.
     """
 
     mode: Mode
@@ -103,6 +94,12 @@ class Canvas:
         unique = f"{name}-{len(self.datasets)}"
         self.datasets[unique] = [dict(r) for r in rows]
         return alt.Chart(alt.NamedData(unique))
+
+    def written(self, layer: Any) -> Spec:
+        """Return a layer as a specification; rows that it holds itself go to the others."""
+        context = {"top_level": False, "datasets": self.datasets}
+        spec: Spec = layer.to_dict(validate=False, context=context)
+        return spec
 
 
 def _positive(rows: Sequence[Row], field: str, log: bool) -> list[dict[str, Any]]:
@@ -135,7 +132,7 @@ class _Axes:
         return self.canvas.layer(name, rows)
 
 
-def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
@@ -145,17 +142,15 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x
     axis ends, `ink` the colour of marker and ring.
     """
-    import altair as alt
-
     layered = _curves(rows, view, canvas)
     if canvas.mode == "live":
-        return layered.add_params(
-            alt.param(name="room", value=view["x_domain"][1]), alt.param(name="ink", value="#444444")
-        )
-    return layered.add_params(_legend_pick()) if canvas.mode == "report" else layered
+        layered["params"] = _parameters(room=view["x_domain"][1], ink="#444444")
+    elif canvas.mode == "report":
+        _pick_by_legend(layered)
+    return layered
 
 
-def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
     """Return the layers of a chart of curves, without the selection that its legend makes."""
     axes = _axes(rows, view, canvas)
     check_one_definition(rows)
@@ -181,27 +176,23 @@ def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any
         layers += _rule(float(view["rule"]), str(view.get("rule_text", "")), axes)
     if canvas.mode == "live":
         layers += _live_layers(axes)
-    import altair as alt
-
-    return alt.layer(*layers, width=WIDTH, height=int(view.get("height", HEIGHT)))
+    return {"layer": [canvas.written(x) for x in layers], "width": WIDTH, "height": int(view.get("height", HEIGHT))}
 
 
-def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
     """Draw charts of curves one below the other over one legend: quantities that must not share an axis.
 
     Settings: panels, for each the settings of `curves` and `where` ({column: value} of its rows); height of each;
     all other settings are common to the panels.
     """
-    import altair as alt
-
     common = {"height": PANEL_HEIGHT} | {name: value for name, value in view.items() if name not in ("kind", "panels")}
     drawn = []
     for own in view["panels"]:
         kept = [r for r in rows if all(r.get(column) == value for column, value in own["where"].items())]
         drawn.append(_curves(kept, common | dict(own), canvas))
     if canvas.mode == "report":
-        drawn[0] = drawn[0].add_params(_legend_pick())  # one selection serves all panels
-    return alt.vconcat(*drawn)
+        _pick_by_legend(drawn[0])  # one selection serves all panels
+    return {"vconcat": drawn}
 
 
 def _live_layers(axes: _Axes) -> list[Any]:
@@ -251,10 +242,15 @@ def _shown(canvas: Canvas) -> Any:
     return alt.OpacityValue(0.08, condition={"param": PICK, "value": 1.0})
 
 
-def _legend_pick() -> Any:
-    import altair as alt
+def _pick_by_legend(layered: Spec) -> None:
+    """Let clicks on the legend pick series: one layer, any that the legend belongs to, makes the selection."""
+    pick = {"name": PICK, "select": {"type": "point", "fields": ["label"]}, "bind": "legend"}
+    layered["layer"][0]["params"] = [pick]
 
-    return alt.selection_point(fields=["label"], bind="legend", name=PICK)
+
+def _parameters(**values: Any) -> list[Spec]:
+    """Return parameters of a live chart, which the page sets by name."""
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes:
@@ -359,7 +355,7 @@ def check_one_definition(rows: Sequence[Row]) -> None:
         raise InputError(f"one axis holds one quantity; these rows mix definitions: {'; '.join(found)}.")
 
 
-def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
     """Draw one bar a memory: its weight in one recall divided by the target's, the target in red.
 
     Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns; of a live chart
@@ -367,23 +363,20 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     the datasets bars (all but the target) and target; its parameters are `top`, where the y axis ends,
     and the colours `memory` and `target`.
     """
-    import altair as alt
-
     if canvas.mode == "live":
         panel = _bar_panel(rows, canvas, view, width="container", height=240)
-        own = {"top": 1.05, "memory": MEMORY_COLOUR, "target": TARGET_COLOUR}
-        return panel.add_params(*(alt.param(name=name, value=value) for name, value in own.items()))
+        return panel | {"params": _parameters(top=1.05, memory=MEMORY_COLOUR, target=TARGET_COLOUR)}
     panels = []
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
         mine = [r for r in rows if r["panel"] == panel]
         ratio = next((r.get("ratio") for r in mine if r.get("ratio") is not None), None)
         title = panel if ratio is None else f"{panel}   ratio {ratio:.3g}: recall {'fails' if ratio > 1 else 'works'}"
-        heading = alt.TitleParams(title, fontSize=12, anchor="start")
+        heading = {"text": title, "fontSize": 12, "anchor": "start"}
         panels.append(_bar_panel(mine, canvas, {}, width=290, height=110, title=heading))
-    return alt.concat(*panels, columns=int(view.get("columns", 2)))
+    return {"concat": panels, "columns": int(view.get("columns", 2))}
 
 
-def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any], **look: Any) -> Any:
+def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any], **look: Any) -> Spec:
     """Return bars and, as a layer of its own so that it never vanishes, a mark of fixed width for the target."""
     import altair as alt
 
@@ -398,15 +391,15 @@ def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any], **l
     target = canvas.layer("target", [r for r in shown if r["target"]])
     ground = alt.Y2Datum(0)
     memory, own = (alt.ExprRef("memory"), alt.ExprRef("target")) if live else (MEMORY_COLOUR, TARGET_COLOUR)
-    return alt.layer(
+    layers = (
         others.mark_bar(color=memory).encode(x=x, x2=alt.X2("end:Q"), y=y, y2=ground, tooltip=tooltip),
         target.mark_bar(color=own).encode(x=x, x2=alt.X2("end:Q"), y=y, y2=ground, tooltip=tooltip),
         target.mark_rule(color=own, strokeWidth=4).encode(x=x, y=y, y2=ground, tooltip=tooltip),
-        **look,
     )
+    return {"layer": [canvas.written(layer) for layer in layers], **look}
 
 
-def glyphs(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+def glyphs(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
     """Draw recalled pictures in a grid: one line a store, one column a number of memories.
 
     Rows hold store label, n_memories, column, row, ink (0 = paper, 1 = ink, clipped to [0, 1]).
@@ -418,7 +411,7 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
     inked = [r for r in rows if r["ink"] > 0.02]  # fainter ink is not seen on white
     shown = [{name: r[name] for name in ("label", "n_memories", "row", "column", "ink")} for r in inked]
     across, down = (sorted({r[name] for r in rows}) for name in ("column", "row"))
-    return (
+    squares = (
         canvas.layer("ink", shown)
         .mark_rect(stroke=None)
         .encode(
@@ -430,13 +423,12 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
             column=alt.Column("n_memories:O", sort=counts, title=view.get("column_title", "memories stored")),
             row=alt.Row("label:N", sort=labels, title=None, header=alt.Header(labelAngle=0, labelAlign="left")),
         )
-        .properties(width=80, height=80)
-        .configure_view(stroke="#ddd")
-        .configure_facet(spacing=6)
     )
+    look = {"view": {"stroke": "#ddd"}, "facet": {"spacing": 6}}
+    return {**canvas.written(squares), "width": 80, "height": 80, "config": look}
 
 
-def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Any:
+def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
     """Draw capacity a store: measured with interval, exact, and as printed in the article, on one log axis."""
     import altair as alt
 
@@ -477,10 +469,10 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> 
         .mark_rule(color="#0072B2", strokeWidth=2)
         .encode(x=alt.X("low:Q", scale=x_scale, title=title), x2=alt.X2("high:Q"), y=y)
     )
-    return alt.layer(span, points, width=WIDTH, height=26 * len(order))
+    return {"layer": [canvas.written(x) for x in (span, points)], "width": WIDTH, "height": 26 * len(order)}
 
 
-_KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Any]] = {
+_KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Spec]] = {
     "curves": curves,
     "panels": panels,
     "bars": bars,
