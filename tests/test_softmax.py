@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import itertools
 import math
 import threading
 import tracemalloc
@@ -126,6 +127,32 @@ def test_the_number_of_threads_does_not_show(count: str, monkeypatch: pytest.Mon
     np.testing.assert_allclose(few, plain(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0), atol=1e-12)
     many = attend(keys, values, queries, 2.0).output
     np.testing.assert_allclose(many, plain(keys, values, queries, 2.0), atol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "m"), [(200_000, 1), (100_000, 9), (20_000, 300), (40, 5000)])
+def test_neither_threads_nor_their_luck_show_in_a_bit(n: int, m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+    keys, values, queries = pairs(n, 16, 8, m, np.float32)
+    found = []
+    for count in ("1", "2", "3", "3", "7"):
+        monkeypatch.setenv("ASSOCMEM_THREADS", count)
+        once = threaded.attend(keys, values, queries, 4.0)
+        found.append(b"".join(np.asarray(part).tobytes() for part in vars(once).values()))
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize(("n", "m"), [(10**6, 1), (10**6, 64), (10**5, 1000), (100, 10**6), (5, 3)])
+def test_shares_cover_the_work_once_and_keep_few_sums(n: int, m: int) -> None:
+    block = threaded._Block(min(threaded.TILE_ROWS, m), 64, 64, np.float32)
+    tiles = -(-m // threaded.TILE_ROWS)
+    cuts, groups = threaded._shares(n, m, tiles, block)
+    assert cuts[0] == 0
+    assert cuts[-1] == n
+    assert all(a < b for a, b in itertools.pairwise(cuts))
+    assert [i for group in groups for i in group] == list(range(tiles))
+    parts = len(cuts) - 1
+    assert parts == 1 or parts * m * 64 <= threaded.SUMS_KEPT
+    assert parts * len(groups) <= max(2 * threaded.MOST_SHARES, 1)
 
 
 def test_the_number_of_threads_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 """Softmax attention over many pairs in plain NumPy: a few Python threads, each with single-threaded BLAS.
 
-Every thread goes through its own share of the pairs in blocks that stay in its cache, with its own running maximum;
-the shares are merged by log-sum-exp. Weights are powers of two of logits in units of log 2, because NumPy's `exp2`
-is the faster and the more accurate of its vectorised exponentials (where it is not vectorised, `exp` is used).
+The pairs are cut into shares. A thread goes through one of them in blocks that stay in its cache, with a running
+maximum, and takes the next; the shares are merged by log-sum-exp. Weights are powers of two of logits in units of
+log 2, because NumPy's `exp2` is the faster and the more accurate of its vectorised exponentials (where it is not
+vectorised, `exp` is used).
 
 Two properties of the hardware shape the blocks. BLAS multiplies small matrices (m n k <= 10^6) without packing
 them first, which is faster here, so one `matmul` call goes through a stack of small products; and two threads lose
@@ -12,7 +13,9 @@ time whenever they hand over the interpreter's lock, so every call works on a fe
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -32,6 +35,10 @@ CHUNK_NUMBERS = 2**18
 """Weights computed by one call."""
 CHUNK_PAIRS = 2**15
 """Pairs in one call at most."""
+MOST_SHARES = 24
+"""Shares of the work: enough that no thread waits long for another, few enough that to merge them costs little."""
+SUMS_KEPT = 2**22
+"""Numbers at most in the sums of all shares."""
 HEADROOM = 24.0
 """The running maximum may stand this many doublings above the shift before the shift follows it."""
 
@@ -75,78 +82,98 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
     power, base = _power()
     factor = np.broadcast_to(np.asarray(scale, np.float64) / base, (m,))
     rows = [slice(start, min(start + TILE_ROWS, m)) for start in range(0, m, TILE_ROWS)]
-    work = n * m * (keys.shape[1] + values.shape[1])
-    threads = max(1, min(pool.thread_count(), work // pool.WORTH_A_THREAD, n * len(rows)))
-    by_pairs = n >= threads * 4096 or len(rows) < threads
-    cuts = [n * i // threads for i in range(threads + 1)]
-    shares: list[list[_Tile]] = [[] for _ in rows]
+    block = _Block(min(TILE_ROWS, m), int(keys.shape[1]), int(values.shape[1]), keys.dtype)
+    cuts, groups = _shares(n, m, len(rows), block)
+    parts = [slice(first, last) for first, last in itertools.pairwise(cuts)]
+    shares = [([_Tile(rows[i]) for i in group], part) for group in groups for part in parts]
+    left = itertools.count()
 
-    def make(at: slice) -> _Tile:
+    def run(_worker: int) -> None:
+        scratch = _Scratch(block)
         with np.errstate(all="ignore"):
-            scaled = (queries[at] * factor[at, None]).astype(keys.dtype)
-        return _Tile(np.ascontiguousarray(scaled.T), int(values.shape[1]), power)
+            # Whoever is free takes the next share, so that no thread waits for one on a slower core.
+            while (i := next(left)) < len(shares):
+                tiles, part = shares[i]
+                for tile in tiles:
+                    scaled = (queries[tile.at] * factor[tile.at, None]).astype(keys.dtype)
+                    tile.begin(np.ascontiguousarray(scaled.T), block.d_v, power)
+                _go_through(tiles, keys[part], values[part], block, scratch)
+                for tile in tiles:
+                    del tile.queries
 
-    def run(worker: int) -> None:
-        mine = range(len(rows)) if by_pairs else range(worker, len(rows), threads)
-        here = [make(rows[i]) for i in mine]
-        first, last = (cuts[worker], cuts[worker + 1]) if by_pairs else (0, n)
-        _go_through(here, keys[first:last], values[first:last])
-        for i, tile in zip(mine, here, strict=True):
-            shares[i].append(tile)
-
+    threads = min(pool.thread_count(), n * m * (block.d_k + block.d_v) // pool.WORTH_A_THREAD, len(shares))
     with pool.SingleThreadedBlas():
-        pool.in_threads(run, threads)
+        pool.in_threads(run, max(1, threads))
     output = np.empty((m, values.shape[1]), keys.dtype)
     mass, peak, shift, share = np.empty((4, m))
     with np.errstate(all="ignore"):
-        for at, tiles in zip(rows, shares, strict=True):
-            output[at], mass[at], peak[at], shift[at], share[at] = _merged(tiles)
+        for first in range(0, len(shares), len(parts)):
+            for tiles in zip(*(tiles for tiles, _ in shares[first : first + len(parts)]), strict=True):
+                at = tiles[0].at
+                output[at], mass[at], peak[at], shift[at], share[at] = _merged(tiles)
     return Attended(output, mass * base, peak * base, shift * base, share)
 
 
-def _go_through(tiles: list[_Tile], keys: Floats, values: Floats) -> None:
-    """Let every tile absorb all pairs, chunk by chunk, so that a chunk is read from memory once."""
-    if not tiles:
-        return
-    rows = max(tile.rows for tile in tiles)
-    slab, stack = _block_shape(rows, max(1, keys.shape[1], values.shape[1]))
-    scratch = _Scratch(slab, stack, rows, int(values.shape[1]), keys.dtype)
-    with np.errstate(all="ignore"):
-        for start in range(0, len(keys), stack * slab):
-            k, v = keys[start : start + stack * slab], values[start : start + stack * slab]
-            whole = len(k) // slab * slab
-            for tile in tiles:
-                if tile.rows == 1:
-                    tile.absorb_one(k, v, scratch)
-                    continue
-                if whole:
-                    tile.absorb(k[:whole], v[:whole], slab, scratch)
-                if whole < len(k):
-                    tile.absorb(k[whole:], v[whole:], len(k) - whole, scratch)
+class _Block:
+    """Pairs that one call goes through: a stack of small products of `slab` pairs each, for `rows` queries at most."""
+
+    def __init__(self, rows: int, d_k: int, d_v: int, dtype: Any) -> None:
+        self.rows, self.d_k, self.d_v, self.dtype = rows, d_k, d_v, dtype
+        width = max(1, d_k, d_v)
+        slab = min(SMALL_PRODUCT // (rows * width), SLAB_NUMBERS // width) // 16 * 16
+        self.slab = slab = slab if slab >= 48 else 256
+        most = (CHUNK_NUMBERS // (slab * rows), CHUNK_PAIRS // slab, 4 * CHUNK_NUMBERS // (rows * width))
+        self.stack = max(1, min(most))
+        self.pairs = slab * self.stack
 
 
-def _block_shape(rows: int, width: int) -> tuple[int, int]:
-    """Return the pairs in one small product and how many of them one call goes through."""
-    slab = min(SMALL_PRODUCT // (rows * width), SLAB_NUMBERS // width) // 16 * 16
-    if slab < 48:
-        slab = 256
-    return slab, max(1, min(CHUNK_NUMBERS // (slab * rows), CHUNK_PAIRS // slab, 4 * CHUNK_NUMBERS // (rows * width)))
+def _shares(n: int, m: int, tiles: int, block: _Block) -> tuple[list[int], list[range]]:
+    """Return where the pairs are cut, and which tiles go through them together, so that a block is read once for all.
+
+    They depend on sizes alone: results depend neither on the number of threads nor on which was faster. As every share
+    of the pairs has sums of its own, many queries have fewer of them, and are shared out themselves.
+    """
+    most = max(1, min(MOST_SHARES, SUMS_KEPT // (m * max(1, block.d_v))))
+    each = block.pairs * -(-n // (block.pairs * most))
+    cuts = [*range(0, n, each), n]
+    group = tiles if len(cuts) > 2 else -(-tiles // MOST_SHARES)
+    return cuts, [range(i, min(i + group, tiles)) for i in range(0, tiles, group)]
+
+
+def _go_through(tiles: list[_Tile], keys: Floats, values: Floats, block: _Block, scratch: _Scratch) -> None:
+    """Let every tile absorb all pairs, block by block."""
+    slab = block.slab
+    for start in range(0, len(keys), block.pairs):
+        k, v = keys[start : start + block.pairs], values[start : start + block.pairs]
+        whole = len(k) // slab * slab
+        for tile in tiles:
+            if tile.rows == 1:
+                tile.absorb_one(k, v, scratch)
+                continue
+            if whole:
+                tile.absorb(k[:whole], v[:whole], slab, scratch)
+            if whole < len(k):
+                tile.absorb(k[whole:], v[whole:], len(k) - whole, scratch)
 
 
 class _Scratch:
-    """The block buffers of one thread."""
+    """The buffers of one thread."""
 
-    def __init__(self, slab: int, stack: int, rows: int, d_v: int, dtype: Any) -> None:
-        self.weights = np.empty(stack * slab * rows, dtype)
-        self.sums = np.empty(stack * rows * d_v, dtype)
-        self.ones = np.ones(stack * slab, dtype)
+    def __init__(self, block: _Block) -> None:
+        self.weights = np.empty(block.pairs * block.rows, block.dtype)
+        self.sums = np.empty(block.stack * block.rows * block.d_v, block.dtype)
+        self.ones = np.ones(block.pairs, block.dtype)
 
 
 class _Tile:
     """A block of queries and what it has absorbed: weights' sum and weighted values, scaled by base^-shift."""
 
-    def __init__(self, queries: Floats, d_v: int, power: Any) -> None:
-        self.queries = queries  # (d_k, rows), already scaled
+    def __init__(self, at: slice) -> None:
+        self.at = at
+
+    def begin(self, queries: Floats, d_v: int, power: Any) -> None:
+        """Set out with queries (d_k, rows), already scaled."""
+        self.queries = queries
         self.rows = rows = int(queries.shape[1])
         self.power = power
         self.peak = np.full(rows, -np.inf, queries.dtype)
@@ -201,7 +228,7 @@ class _Tile:
         self.shifted = True
 
 
-def _merged(tiles: list[_Tile]) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+def _merged(tiles: Sequence[_Tile]) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return output, log mass, largest logit, shift and share of a tile's shares (in units of the power's base)."""
     shift = np.max([t.shift for t in tiles], axis=0).astype(np.float64)
     factors = [tiles[0].power(t.shift - shift) for t in tiles]

@@ -21,7 +21,7 @@ def _stores() -> list[tuple[str, Store]]:
 
 
 def _answer(settings: Settings, progress: Progress) -> Outcome:
-    cosines = COSINES[:: settings.fewer(1, 2)]
+    cosines = COSINES[:: settings.fewer(1, 4)]
     stores = _stores()
     part, rows = parts(progress, len(stores) * len(cosines)), []
     for i, one in enumerate(stores):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,16 +58,17 @@ def tilt_for(sigma: Activation, d: int) -> Tilt:
     if not np.isfinite(mean):
         return Tilt(0.0, 1.0, 1.0)
 
+    @cache
     def spread(c: float) -> float:
         log_weight = Tilt(c, 0.0, 0.0).log_weight(s, d)
         return float(np.exp(min(700.0, _log_sum(log_density + 2 * log_square + log_weight) - 2 * mean)))
 
-    moves, tail = [0.0, *np.tanh(np.geomspace(1e-3, 8, 80))], spread(0.0)
-    for _ in range(2):
-        best = int(np.argmin([spread(float(c)) for c in moves]))
+    moves, tail = [0.0, *np.tanh(np.geomspace(1e-3, 8, 40)).tolist()], spread(0.0)
+    for _ in range(4):
+        best = int(np.argmin([spread(c) for c in moves]))
         low, high = moves[max(0, best - 1)], moves[min(len(moves) - 1, best + 1)]
-        moves = [moves[best], *np.linspace(low, high, 33)[1:-1]]
-    c = float(min(moves, key=spread))
+        moves = sorted({moves[best], *np.linspace(low, high, 9).tolist()})
+    c = min(moves, key=spread)
     return Tilt(c, tail, spread(c))
 
 
