@@ -26,7 +26,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     counts = [2**k for k in range(4, settings.fewer(18, 13))]
     rows = similarity_curves(stores, D_K, counts, streams=settings.fewer(100, 20), progress=part(0), **shared)
     drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
-    few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(512, 32)}
+    few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(192, 32)}
     rows += key_curves(stores, D_K, drawn, **few, progress=part(1), **shared)
     return Outcome(
         rows,

@@ -35,7 +35,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     ages = [age for age in AGES if age < settings.fewer(256, 32)]
     n = max(ages) + 1
     rows = age_curves(
-        stores, D_K, n, ages, d_v=D_V, trials=settings.fewer(128, 8), progress=progress, **settings.shared("ages")
+        stores, D_K, n, ages, d_v=D_V, trials=settings.fewer(96, 8), progress=progress, **settings.shared("ages")
     )
     view = {
         "kind": "panels",

@@ -32,7 +32,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     stores = _stores()
     counts = [2**k for k in range(settings.fewer(9, 6))]
     rows = rewrite_curves(
-        stores, D_K, counts, d_v=D_V, trials=settings.fewer(48, 4), progress=progress, **settings.shared("overwrite")
+        stores, D_K, counts, d_v=D_V, trials=settings.fewer(32, 4), progress=progress, **settings.shared("overwrite")
     )
     view = {
         "kind": "panels",

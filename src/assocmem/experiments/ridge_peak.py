@@ -19,7 +19,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     counts = COUNTS[:: settings.fewer(1, 3)]
     rows = key_curves(
         stores, D_K, counts, cosines=(COSINE,), statistics=("median",), trials=settings.fewer(12, 4),
-        most=settings.fewer(96, 12), progress=progress, **settings.shared("ridge-peak"),
+        most=settings.fewer(64, 12), progress=progress, **settings.shared("ridge-peak"),
     )  # fmt: skip
     peak = max((r["value"], r["n_memories"]) for r in rows if r["label"] == "least squares")
     return Outcome(

@@ -21,7 +21,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     stores = [(label, make_store(key)) for label, key in STORES]
     counts = [2**k for k in range(4, settings.fewer(13, 10))]
     curve = key_curves(
-        stores, D_K, counts, trials=settings.fewer(8, 4), most=settings.fewer(128, 16), statistics=("median",),
+        stores, D_K, counts, trials=settings.fewer(8, 4), most=settings.fewer(64, 16), statistics=("median",),
         progress=progress, **settings.shared("state-bits"),
     )  # fmt: skip
     sizes = {

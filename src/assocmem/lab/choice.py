@@ -31,6 +31,7 @@ NUMBERS_AT_ONCE = 1 << 19
 FEWEST_TRIALS, MOST_TRIALS = 6, 128
 LEAST_SHARED, MOST_SHARED = 4, 1 << 17
 """Log2 of the pairs that a kept draw has at least, and the numbers it has at most."""
+FEW, NORMAL = 16, 1.96
 STEPS = (-0.5, -0.25, 0.0, 0.25, 0.5)
 
 DEFINITIONS = {
@@ -230,8 +231,13 @@ def _search(task: _Task) -> MeasuredChoice:
     allowed = 1 - task.share
     curve: dict[int, Estimate] = {}
 
+    # Where all of fewer trials are right, the interval still reaches beyond what is allowed.
+    sure = math.ceil(NORMAL**2 * (1 / allowed - 1)) if allowed else 0
+
     def measure(n: int, recalls: int) -> None:
         trials = max(FEWEST_TRIALS, min(MOST_TRIALS, -(-recalls // min(n, QUERIES))))
+        if n <= FEW:
+            trials = max(trials, min(MOST_TRIALS, sure))
         curve[n] = wrong_share(task.one.store, task.d_k, task.d_v, n, trials=trials, seed=task.seed, share=task.share)
 
     n = 2
