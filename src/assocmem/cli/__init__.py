@@ -5,6 +5,7 @@ Exit status: 0 all well, 1 a check failed, 2 bad input, 130 interrupted.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import re
@@ -133,4 +134,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.exit(run())
+    status = run()
+    gc.freeze()  # nothing needs to be collected any more: with charts in memory Python closes 0.2 s sooner
+    sys.exit(status)

@@ -147,6 +147,7 @@ class Reproduction:
         write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
         for done in self._beside:
             done.result()
+        self.drawer.shutdown(wait=False)  # it ends while the report is written
         write_report(
             self.out / "index.html", self.results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished,
             charts=self._charts,

@@ -11,9 +11,11 @@ from assocmem.core.sharpness import Constant, LogN, Sharpness
 from assocmem.core.store import Store
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, article, parts
 from assocmem.lab.capacity import capacity
+from assocmem.lab.search import PRECISION
 from assocmem.stores.softmax import SoftmaxAttention
 
 D_K = 64
+QUICK_PRECISION = 0.15
 QUICK_LARGEST = 2**12  # where a quick run looks for a crossing that isn't there
 
 
@@ -61,7 +63,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         optimal = line.key == "optimal-linear"
         found = capacity(
             (line.label, store), D_K, seed=settings.seed, workers=settings.workers, progress=part(i),
-            statistic="median" if optimal else "rms", precision=_precision(settings, by_keys=optimal),
+            statistic="median" if optimal else "rms", precision=QUICK_PRECISION if settings.quick else PRECISION,
             largest=QUICK_LARGEST if settings.quick and line.policy is not None and line.policy.depends_on_n else None,
         )  # fmt: skip
         similarity = store.similarity(D_K, 1)
@@ -87,13 +89,6 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         f"largest M looked at, {looked:,} (by theory it turns and reaches 1 near 1e26).",
         {"d_k": D_K},
     )
-
-
-def _precision(settings: Settings, *, by_keys: bool) -> float:
-    """Return the wanted precision; a quick run asks for less, least of the store that must be measured by keys."""
-    if not settings.quick:
-        return 0.01
-    return 0.1 if by_keys else 0.08
 
 
 EXPERIMENT = Experiment(

@@ -30,7 +30,7 @@ def _stores() -> list[tuple[tuple[str, Any], int]]:
 
 def _answer(settings: Settings, progress: Progress) -> Outcome:
     stores = _stores()
-    cosines = COSINES[:: settings.fewer(1, 5)]
+    cosines = COSINES[:: settings.fewer(1, 10)]
     rows = pass_curves(
         stores, D_K, (FEW, MANY), cosines, trials=settings.fewer(16, 4), progress=progress,
         **settings.shared("correlated"),

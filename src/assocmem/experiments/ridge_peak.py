@@ -16,7 +16,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         ("least squares", make_store("optimal-linear")),
         (f"least squares, ridge {RIDGE:g}", make_store("optimal-linear", ridge=RIDGE)),
     ]
-    counts = COUNTS[:: settings.fewer(1, 3)]
+    counts = COUNTS[:: settings.fewer(1, 4)]
     rows = key_curves(
         stores, D_K, counts, cosines=(COSINE,), statistics=("median",), trials=settings.fewer(12, 4),
         most=settings.fewer(64, 12), progress=progress, **settings.shared("ridge-peak"),

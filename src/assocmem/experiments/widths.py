@@ -22,7 +22,7 @@ WIDEST_FIT = 64
 
 
 def _answer(settings: Settings, progress: Progress) -> Outcome:
-    widths = WIDTHS[: settings.fewer(6, 3)]
+    widths = WIDTHS[: settings.fewer(6, 2)]
     part, rows, words = parts(progress, len(STORES) * len(widths)), [], []
     for i, (label, key, declared) in enumerate(STORES):
         mine = []

@@ -34,7 +34,8 @@ FEW = 16
 PATIENCE = 3.0  # seconds for one M of the first search
 STEPS = (-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75)
 ROUGH = 0.1
-"""Wanted precision from which the outermost of these places are left out."""
+"""Wanted precision from which the outermost of these places are left out and fewer trials do."""
+TRIALS_BY_KEYS, FEWEST_TRIALS_BY_KEYS = 12, 8
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,11 @@ class Search:
 
     @property
     def _keys_a_point(self) -> int:
-        return max(1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
+        return max(1 << 10 if self._rough else 1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
+
+    @property
+    def _rough(self) -> bool:
+        return self.precision >= ROUGH
 
     def _homing(
         self, centre: float, limit: int | None, measure: Callable[[list[int]], list[Estimate]]
@@ -118,7 +123,7 @@ class Search:
         counts: list[int] = []
         curve: list[Estimate] = []
         for _ in range(5):
-            counts = _around(centre, limit, STEPS if self.precision < ROUGH else STEPS[1:-1])
+            counts = _around(centre, limit, STEPS[1:-1] if self._rough else STEPS)
             curve = measure(counts)
             found = crossing_of_curve([float(n) for n in counts], curve, self.threshold)
             first, last = curve[0].value, curve[-1].value
@@ -181,7 +186,7 @@ class Search:
         targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
         reading = reading_of(self.one.store, largest)
         for n in counts:
-            trials = max(12, min(most, keys_a_point // n))
+            trials = max(FEWEST_TRIALS_BY_KEYS if self._rough else TRIALS_BY_KEYS, min(most, keys_a_point // n))
             plan = KeyPlan(
                 "capacity", (self.one,), self.d_k, (n,), seed=self.seed, trials=trials, targets=targets,
                 cosines=(self.cosine,),

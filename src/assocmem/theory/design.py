@@ -26,6 +26,7 @@ from assocmem.theory.domain import (
     regime,
 )
 from assocmem.theory.optimal import optimal_capacity, optimal_ratio
+from assocmem.theory.roots import root
 
 _SHARPEST = 1e150
 
@@ -117,8 +118,6 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
     >>> round(best_sharpness(64, 0.6).value, 3)
     29.753
     """
-    from scipy.optimize import brentq
-
     width = checked_width(d)
     cosine = checked_cosine(cosine, width)
     words = regime(width, cosine)
@@ -131,9 +130,9 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
     if cosine < 1e-9:  # the left side is 2 b/d there
         return predict("best sharpness", math.log(cosine) + math.log(width / 2), regime=words, source=source)
     high = width * cosine / (1 - cosine * cosine) + width
-    root = brentq(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high, xtol=1e-300, rtol=4 * EPS)
+    best = root(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high)
     error = 64 * EPS * (1 + 1 / (1 - cosine))
-    return predict("best sharpness", math.log(root), regime=words, source=source, error=error)
+    return predict("best sharpness", math.log(best), regime=words, source=source, error=error)
 
 
 def requirement(
@@ -184,8 +183,6 @@ def _log_ratio(d: float, n: float, b: float, cosine: float) -> float:
 
 def _smallest(above: Callable[[float], float], top: float) -> float | None:
     """Return the smallest b in [0, top] at which `above`, which falls there, is <= 0; None where it stays above."""
-    from scipy.optimize import brentq
-
     if above(0.0) <= 0:
         return 0.0
     if above(top) > 0:
@@ -194,7 +191,7 @@ def _smallest(above: Callable[[float], float], top: float) -> float | None:
     while above(high) > 0:
         high = min(2 * high, top)
     low = high / 2 if high > 1 else 0.0
-    return float(brentq(above, low, high, xtol=1e-300, rtol=4 * EPS))
+    return root(above, low, high)
 
 
 def _largest(d: float, ratio: float, cosine: float, best: float | None) -> Prediction:

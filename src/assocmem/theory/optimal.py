@@ -18,6 +18,7 @@ from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import EPS, checked_cosine, checked_memories, checked_ratio, checked_width
 from assocmem.theory.law import log_gamma_ratio
 from assocmem.theory.ridge import ridge_ratio
+from assocmem.theory.roots import root
 
 KeyLaw = Literal["sphere", "gaussian"]
 Statistic = Literal["mean", "rms", "median"]
@@ -100,8 +101,6 @@ def optimal_capacity(
     >>> [round(optimal_capacity(64, law="gaussian", statistic=s).value, 2) for s in ("mean", "rms", "median")]
     [127.0, 126.0, 128.0]
     """
-    from scipy.optimize import brentq
-
     width, wanted = checked_width(d), checked_ratio(ratio)
     _known(law, statistic)
     words, target = _words(law, width), math.log(wanted)
@@ -119,7 +118,7 @@ def optimal_capacity(
     elif above(low) > 0:  # M is d to all digits
         log = math.log(width)
     else:
-        log = math.log(width + math.exp(brentq(above, low, high, xtol=1e-13, maxiter=1000)))
+        log = math.log(width + math.exp(root(above, low, high)))
     exact = law == "gaussian" or width == 1
     return predict("capacity", log, regime=words, source=_SOURCES[law], statistic=statistic, exact=exact, error=1e-11)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from assocmem.core.activation import Exp
 from assocmem.core.sharpness import Sharpness, as_sharpness
@@ -26,6 +25,7 @@ from assocmem.theory.domain import (
     regime,
 )
 from assocmem.theory.moments import log_mean_square, log_signal
+from assocmem.theory.roots import lowest, root
 
 LARGEST = 1e300
 _STEP = 0.25  # spacing of the search in ln(M - 1)
@@ -105,8 +105,6 @@ def _log_ratio(rule: Sharpness, d: int, y: float, cosine: float) -> float:
 
 def _trace(above: Callable[[float], float], start: float, end: float) -> _Curve:
     """Return the curve over [start, end]: even steps, the extrema between them that may hide a zero, the zeros."""
-    from scipy.optimize import brentq
-
     steps = max(2, math.ceil((end - start) / _STEP))
     points = [start + (end - start) * i / steps for i in range(steps + 1)]
     values = [above(y) for y in points]
@@ -121,16 +119,13 @@ def _trace(above: Callable[[float], float], start: float, end: float) -> _Curve:
     zeros: dict[bool, list[float]] = {True: [], False: []}
     for i in range(len(points) - 1):
         if (values[i] < 0) != (values[i + 1] < 0):
-            zero = float(brentq(above, points[i], points[i + 1], xtol=1e-13, rtol=4 * EPS))
+            zero = root(above, points[i], points[i + 1])
             zeros[values[i] < 0].append(zero)
     return _Curve(points, values, zeros[True], zeros[False])
 
 
 def _extremum(f: Callable[[float], float], low: float, high: float, sign: float) -> float:
-    from scipy.optimize import minimize_scalar
-
-    found: Any = minimize_scalar(lambda y: sign * f(y), bounds=(low, high), method="bounded", options={"xatol": 1e-9})
-    return float(found.x)
+    return lowest(lambda y: sign * f(y), low, high, within=1e-9)
 
 
 def _not_reached(curve: _Curve, end: float, wanted: float) -> str:
