@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from assocmem.core import results
+from assocmem.core import files, results
 from assocmem.core.errors import FileFormatError, InputError
 from assocmem.core.results import Results, header_for, plain
 
@@ -146,7 +146,7 @@ def test_only_a_regular_file_is_written_over(tmp_path):
     folder.mkdir()
     for target in (pipe, folder):
         with pytest.raises(InputError, match="no regular file"):
-            results.write_whole(target, b"new")
+            files.write_whole(target, b"new")
     assert pipe.is_fifo()
     assert sorted(x.name for x in tmp_path.iterdir()) == ["folder", "pipe"]
 
@@ -157,13 +157,13 @@ def test_a_link_is_followed_and_a_file_keeps_its_mode(tmp_path):
     real.write_bytes(b"old")
     real.chmod(0o640)
     link.symlink_to(real)
-    assert results.write_whole(link, b"new") == link
+    assert files.write_whole(link, b"new") == link
     assert link.is_symlink()
     assert real.read_bytes() == b"new"
     assert real.stat().st_mode & 0o777 == 0o640
     dangling = tmp_path / "dangling"
     dangling.symlink_to(tmp_path / "later")
-    results.write_whole(dangling, b"x")
+    files.write_whole(dangling, b"x")
     assert (tmp_path / "later").read_bytes() == b"x"
 
 
@@ -174,7 +174,7 @@ def test_a_new_file_has_the_usual_mode_and_the_umask_is_not_touched(tmp_path, mo
         raise AssertionError("the umask belongs to the whole process")
 
     monkeypatch.setattr(os, "umask", refuse)
-    path = results.write_whole(tmp_path / "new", b"x")
+    path = files.write_whole(tmp_path / "new", b"x")
     assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 

@@ -30,9 +30,10 @@ def reproduce(
     and verdict.json: each printed number beside ours, with interval, exact value and a verdict in words.
     """
     began = time.perf_counter()
-    from assocmem.cli.reproduction import Reproduction, processes, warm
+    from assocmem.cli.reproduction import Reproduction, processes
     from assocmem.experiments import catalogue
     from assocmem.experiments.experiment import Settings
+    from assocmem.report.export import warm
 
     if only:
         catalogue.chosen(only)  # an unknown name is refused before anything starts

@@ -45,7 +45,7 @@ VERDICT_WORDS = {
 class Reproduction:
     """Where a run writes, how it is made, the processes beside it, and what it has so far.
 
-    drawer: writes tables and pictures. aside: measures what is mostly Python's own (`Experiment.scripted`), which
+    drawer: makes pictures. aside: measures what is mostly Python's own (`Experiment.scripted`), which
     threads don't speed up, on one core while this process measures the rest.
     """
 
@@ -54,7 +54,7 @@ class Reproduction:
     drawer: Executor
     aside: Executor
     results: list[Results] = field(default_factory=list)
-    _beside: list[Future[Any]] = field(default_factory=list)
+    _drawing: list[Future[list[Path]]] = field(default_factory=list)
     _charts: dict[str, str] = field(default_factory=dict)
 
     def measure(self, wanted: Sequence[Experiment]) -> bool:
@@ -118,20 +118,22 @@ class Reproduction:
                     self._keep(measuring.result())
 
     def _keep(self, found: Results) -> None:
-        """Have a result written, then drawn; its chart is laid out here, for the report too."""
+        """Write a result and have it drawn; its chart is laid out here, for the report too."""
+        from assocmem.report.export import FORMATS, PNG_SCALE, write_pictures
         from assocmem.report.figures import specification
         from assocmem.report.html import inline_chart
 
-        self._beside.append(self.drawer.submit(found.write, self.out))  # by itself: it stays where a chart fails
+        formats, scale = (("png",), 1.0) if self.settings.quick else (FORMATS, PNG_SCALE)
+        found.write(self.out)
         spec = specification(found)
         self._charts[found.name] = inline_chart(spec)
-        self._beside.append(self.drawer.submit(_draw, spec, self.out, found.name, self.settings.quick))
+        self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
         self.results.append(found)
 
     def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
         """Wait for the charts, then write verdict.json and index.html; return the verdicts."""
         from assocmem._version import __version__
-        from assocmem.core.results import write_whole
+        from assocmem.core.files import write_whole
         from assocmem.experiments.verdict import verdicts
         from assocmem.report.html import write_report
 
@@ -145,7 +147,7 @@ class Reproduction:
         }  # fmt: skip
         document = {"definitions": VERDICT_WORDS, "run": facts, "unfinished": unfinished, "verdicts": rows}
         write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
-        for done in self._beside:
+        for done in self._drawing:
             done.result()
         self.drawer.shutdown(wait=False)  # it ends while the report is written
         write_report(
@@ -163,22 +165,6 @@ def processes(count: int, *, ends_on_ctrl_c: bool = False) -> ProcessPoolExecuto
     answer = signal.SIG_DFL if ends_on_ctrl_c else signal.SIG_IGN
     spawn = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(count, mp_context=spawn, initializer=signal.signal, initargs=(signal.SIGINT, answer))
-
-
-def warm() -> None:
-    """Load what draws and writes."""
-    import polars  # noqa: F401
-    import vl_convert
-
-    vl_convert.vega_to_svg({})
-
-
-def _draw(spec: dict[str, Any], folder: Path, name: str, quick: bool) -> None:
-    """Write a chart's pictures."""
-    from assocmem.report.export import FORMATS, PNG_SCALE, write_pictures
-
-    formats, scale = (("png",), 1.0) if quick else (FORMATS, PNG_SCALE)
-    write_pictures(spec, folder, name, formats, scale=scale)
 
 
 def _one_arena() -> None:

@@ -110,7 +110,7 @@ def within_one(option: str, value: float) -> None:
 
 def writable(out: Path) -> None:
     """Refuse an output folder that cannot be written before anything is measured."""
-    from assocmem.core.results import write_whole
+    from assocmem.core.files import write_whole
 
     if out.exists() and not out.is_dir():
         raise InputError(f"`--out` must name a folder; {out} is a file.")

@@ -42,7 +42,7 @@ def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str =
     for the header. bfloat16 arrays are written as float32, exactly. Raises InputError where the store holds a
     Python function, which a file cannot keep, and where the folder cannot be written.
     """
-    from assocmem.core.results import write_whole
+    from assocmem.core.files import write_whole
 
     settings = {name: encoded(value, store, name) for name, value in store.settings().items()}
     arrays = {name: _little(ar.to_numpy(a)) for name, a in state.arrays.items()}

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from assocmem.core.errors import InputError
-from assocmem.core.results import write_whole
+from assocmem.core.files import write_whole
 from assocmem.page import offer
 from assocmem.page.data import document, offered, paths
 from assocmem.page.vendor import STATIC

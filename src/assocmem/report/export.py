@@ -8,23 +8,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assocmem.core.errors import InputError
-from assocmem.core.results import write_whole
-from assocmem.report.figures import specification
+from assocmem.core.files import write_whole
 
 if TYPE_CHECKING:
     from assocmem.core.results import Results
 
+# A process that only draws imports this module: it stays light.
 FORMATS = ("png", "svg", "pdf")
 PNG_SCALE = 2.0
 
 
 def draw(results: Results, folder: Path, formats: Sequence[str] = FORMATS, *, scale: float = PNG_SCALE) -> list[Path]:
     """Write a result's chart as `<folder>/<name>.<format>` and return the paths, see `write_pictures`."""
+    from assocmem.report.figures import specification
+
     return write_pictures(specification(results, mode="paper"), folder, results.name, formats, scale=scale)
 
 
+def warm() -> None:
+    """Load what draws, before there is anything to draw."""
+    import vl_convert
+
+    vl_convert.vega_to_svg({})
+
+
 def write_pictures(
-    spec: Mapping[str, Any], folder: Path, name: str, formats: Sequence[str] = FORMATS, *, scale: float = PNG_SCALE
+    spec: Mapping[str, Any], folder: Path, name: str, formats: Sequence[str] = FORMATS, scale: float = PNG_SCALE
 ) -> list[Path]:
     """Write a chart's specification as `<folder>/<name>.<format>` and return the paths.
 

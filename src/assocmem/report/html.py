@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assocmem.core.results import write_whole
+from assocmem.core.files import write_whole
 from assocmem.report.export import script_bundle
 from assocmem.report.figures import specification
 
