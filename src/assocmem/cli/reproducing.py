@@ -31,17 +31,18 @@ def reproduce(
     """
     began = time.perf_counter()
     from assocmem.cli.reproduction import Reproduction, processes
-    from assocmem.experiments import catalogue
-    from assocmem.experiments.experiment import Settings
     from assocmem.report.export import warm
 
     if only:
-        catalogue.chosen(only)  # an unknown name is refused before anything starts
+        _known(only)
     writable(out)
     if quick and workers is None:
         workers = 1  # its tasks are small, and charts are drawn beside
     with processes(1) as drawer, processes(1, ends_on_ctrl_c=True) as aside:
         drawer.submit(warm)  # what draws is loaded while what measures is
+        from assocmem.experiments import catalogue
+        from assocmem.experiments.experiment import Settings
+
         wanted = catalogue.chosen(only)
         run = Reproduction(out, Settings(seed=seed, quick=quick, workers=workers), drawer, aside)
         interrupted = run.measure(wanted)
@@ -53,6 +54,13 @@ def reproduce(
         raise Stopped("stopped by Ctrl-C: what was finished is written, and the report names the rest.")
     if any(row["verdict"] == "differs" for row in rows):
         raise typer.Exit(1)
+
+
+def _known(names: Sequence[str]) -> None:
+    """Refuse an unknown name before anything starts."""
+    from assocmem.experiments import catalogue
+
+    catalogue.chosen(list(names))
 
 
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
