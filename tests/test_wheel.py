@@ -78,7 +78,7 @@ def test_its_metadata_names_the_command_the_licence_and_no_test_package(wheel):
     metadata = archive.read(f"{folder}/METADATA").decode()
     assert "License-Expression: MIT" in metadata
     assert f"{folder}/licenses/LICENSE" in archive.namelist()
-    assert "assocmem = assocmem.cli:main" in archive.read(f"{folder}/entry_points.txt").decode()
+    assert "assocmem = assocmem.__main__:main" in archive.read(f"{folder}/entry_points.txt").decode()
     base = [line for line in metadata.splitlines() if line.startswith("Requires-Dist:") and "extra ==" not in line]
     names = {line.split()[1].split(">")[0].lower() for line in base}
     assert {"numpy", "scipy", "polars", "altair", "typer"} <= names

@@ -37,6 +37,8 @@ CHUNK_PAIRS = 2**15
 """Pairs in one call at most."""
 MOST_SHARES = 24
 """Shares of the work: enough that no thread waits long for another, few enough that to merge them costs little."""
+FEWEST_PAIRS = 2**12
+"""Pairs in one share at least, where there are so many."""
 SUMS_KEPT = 2**22
 """Numbers at most in the sums of all shares."""
 HEADROOM = 24.0
@@ -134,9 +136,10 @@ def _shares(n: int, m: int, tiles: int, block: _Block) -> tuple[list[int], list[
     of the pairs has sums of its own, many queries have fewer of them, and are shared out themselves.
     """
     most = max(1, min(MOST_SHARES, SUMS_KEPT // (m * max(1, block.d_v))))
-    each = block.pairs * -(-n // (block.pairs * most))
-    cuts = [*range(0, n, each), n]
-    group = tiles if len(cuts) > 2 else -(-tiles // MOST_SHARES)
+    each = max(FEWEST_PAIRS, block.pairs // 2, -(-n // most))
+    unit = block.pairs if each >= block.pairs else block.slab
+    cuts = [*range(0, n, -(-each // unit) * unit), n]
+    group = -(-tiles // min(tiles, max(1, MOST_SHARES // (len(cuts) - 1))))
     return cuts, [range(i, min(i + group, tiles)) for i in range(0, tiles, group)]
 
 
