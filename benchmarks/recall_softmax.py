@@ -20,6 +20,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,13 +114,13 @@ def comparison(n: int, m: int, repeats: int) -> dict[str, Any]:
 
 
 def growth(memories: tuple[int, ...], repeats: int) -> dict[str, Any]:
-    """Return one row: seconds for each M with 64 queries, and the fitted slope of log time over log M."""
-    seconds = []
+    """Return one row: seconds for each M with 64 queries, all M in turns, and the slope of log time over log M."""
+    calls = []
     for n in memories:
         store, state = drawn(n)
         queries = np.ascontiguousarray(state["keys"][:SLOPE_QUERIES])
-        times = in_turns((lambda: store.recall(state, queries),), repeats)[0]  # noqa: B023 (called at once)
-        seconds.append(float(np.median(times)))
+        calls.append(partial(store.recall, state, queries))
+    seconds = [float(np.median(times)) for times in in_turns(tuple(calls), repeats)]
     slope = float(np.polyfit(np.log(memories), np.log(seconds), 1)[0])
     return {
         "benchmark": "recall_softmax_growth",
@@ -137,7 +138,7 @@ def main(as_json: bool = False, repeats: int = 9, quick: bool = False) -> dict[s
             raise SystemExit(f"unset {name} first: it changes the kernels that are compared.")
     shrink = 8 if quick else 1
     rows = [comparison(n // shrink, m, repeats) for n, m in SHAPES]
-    rows.append(growth(tuple(n // shrink for n in SLOPE_MEMORIES), max(3, repeats // 3)))
+    rows.append(growth(tuple(n // shrink for n in SLOPE_MEMORIES), max(3, repeats // 2)))
     result = {"benchmark": "recall_softmax", "load": list(os.getloadavg()), "rows": rows}
     if as_json:
         print(json.dumps(result))

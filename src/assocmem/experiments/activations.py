@@ -23,7 +23,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     part = parts(progress, 2)
     stores = [(label, make_store(key)) for label, key in STORES]
     shared = settings.shared("activations")
-    counts = [2**k for k in range(4, settings.fewer(18, 13))]
+    counts = [2**k for k in range(4, settings.fewer(18, 13), settings.fewer(1, 2))]
     rows = similarity_curves(stores, D_K, counts, streams=settings.fewer(100, 20), progress=part(0), **shared)
     drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
     few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(192, 32)}

@@ -53,8 +53,8 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
 
 
 def _fewer(panel: str, key: str, options: dict[str, Any], m: int) -> tuple[str, str, dict[str, Any], int]:
-    """Return the panel with at most 256 bars: each takes its time to draw."""
-    few = min(m, 256)
+    """Return the panel with at most 128 bars: each takes its time to draw."""
+    few = min(m, 128)
     return panel.replace(f"M = {m}", f"M = {few}"), key, options, few
 
 

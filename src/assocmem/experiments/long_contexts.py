@@ -27,7 +27,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     part = parts(progress, 3)
     stores = [(label, SoftmaxAttention(policy)) for label, policy in RULES]
     shared = settings.shared("long-contexts")
-    counts = [2**k for k in range(4, settings.fewer(22, 15))]
+    counts = [2**k for k in range(4, settings.fewer(22, 15), settings.fewer(1, 2))]
     rows = similarity_curves(stores, D_K, counts, streams=settings.fewer(24, 10), progress=part(0), **shared)
     drawn = [2**k for k in range(4, settings.fewer(15, 11), 2)]
     few: dict[str, Any] = {"trials": settings.fewer(8, 4), "most": settings.fewer(128, 32)}
