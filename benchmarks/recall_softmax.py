@@ -138,7 +138,7 @@ def main(as_json: bool = False, repeats: int = 9, quick: bool = False) -> dict[s
             raise SystemExit(f"unset {name} first: it changes the kernels that are compared.")
     shrink = 8 if quick else 1
     rows = [comparison(n // shrink, m, repeats) for n, m in SHAPES]
-    rows.append(growth(tuple(n // shrink for n in SLOPE_MEMORIES), max(3, repeats // 2)))
+    rows.append(growth(tuple(n // shrink for n in SLOPE_MEMORIES), repeats))
     result = {"benchmark": "recall_softmax", "load": list(os.getloadavg()), "rows": rows}
     if as_json:
         print(json.dumps(result))
