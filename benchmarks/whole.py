@@ -5,8 +5,8 @@
 Each command runs in processes of its own. Its peak is the largest sum, over the command and all its children, of the
 memory that is a process's own, and once what the largest has mapped from files (libraries, which they share), sampled
 every 50 ms from numbers that the system keeps anyway, so that watching doesn't slow what is watched; where the system
-doesn't say, there is none. The quick reproduction is run five
-times, and the median kept. `--quick` leaves the whole one out.
+doesn't say, there is none. The quick reproduction is run five times, and the median kept. `--quick` leaves the whole
+one out.
 """
 
 from __future__ import annotations

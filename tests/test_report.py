@@ -9,8 +9,9 @@ import pytest
 
 from assocmem.core.errors import InputError, UnknownNameError
 from assocmem.core.results import Results
+from assocmem.report.curves import SAMPLERS
 from assocmem.report.export import FORMATS, draw, script_bundle
-from assocmem.report.figures import SAMPLERS, chart, specification
+from assocmem.report.figures import chart, specification
 from assocmem.report.html import inline_chart, significant, write_report
 
 CURVES = {"kind": "curves", "x": "n_memories", "x_title": "M", "order": ["a", "b"], "rule": 1.0, "rule_text": "fails"}

@@ -8,7 +8,8 @@ from typing import Any
 from assocmem.core.results import Results
 from assocmem.page.contexts import RULES
 from assocmem.page.offer import CHOICES
-from assocmem.report.figures import PALETTE, specification
+from assocmem.report.canvas import PALETTE
+from assocmem.report.figures import specification
 
 CURVES_VIEW: dict[str, Any] = {
     "kind": "curves",

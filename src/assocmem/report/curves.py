@@ -1,0 +1,273 @@
+"""Charts of curves: measured points with intervals, theory as lines, the article's own points; and panels of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assocmem.core.errors import InputError
+from assocmem.report.canvas import PALETTE, WIDTH, Canvas, Row, Spec, parameters
+
+if TYPE_CHECKING:
+    import altair as alt
+
+HEIGHT, PANEL_HEIGHT = 380, 260
+PICK = "pick"
+SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
+_POWERS = ("¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹")
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The encodings that all layers of a chart of curves share."""
+
+    x: str
+    log_y: bool
+    across: Any
+    scale: Any
+    title: str
+    colour: Any
+    shown: Any
+    canvas: Canvas
+    ticks: Mapping[str, Any]
+
+    def up(self, field: str) -> Any:
+        """Return the vertical channel of `field`."""
+        import altair as alt
+
+        return alt.Y(f"{field}:Q", title=self.title, scale=self.scale, **self.ticks)
+
+    def layer(self, name: str, rows: Sequence[Row]) -> Any:
+        """Return a chart over rows, see `Canvas.layer`."""
+        return self.canvas.layer(name, rows)
+
+
+def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
+    """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
+
+    Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
+    x_domain, y_domain, legend (live charts have none unless asked), x_values, y_values (ticks).
+
+    A live chart has the datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on
+    the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x
+    axis ends, `ink` the colour of marker and ring.
+    """
+    layered = _curves(rows, view, canvas)
+    if canvas.mode == "live":
+        layered["params"] = parameters(room=view["x_domain"][1], ink="#444444")
+    elif canvas.mode == "report":
+        _pick_by_legend(layered)
+    return layered
+
+
+def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
+    """Return the layers of a chart of curves, without the selection that its legend makes."""
+    axes = _axes(rows, view, canvas)
+    check_one_definition(rows)
+    theory = curve_rows(rows, "theory", view)
+    measured = curve_rows(rows, "value", view)
+    printed = curve_rows(rows, "article", view)
+    layers: list[Any] = []
+    if theory or canvas.mode == "live":
+        line = axes.layer("theory", theory).mark_line(strokeWidth=1.8, clip=canvas.mode == "live")
+        layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
+    if view.get("join"):
+        covered = {(r["label"], r[view["x"]]) for r in theory}
+        alone = {r["label"] for r in measured if (r["label"], r[view["x"]]) not in covered}
+        lone = [r for r in measured if r["label"] in alone]
+        if lone:
+            thin = axes.layer("joined", lone).mark_line(strokeWidth=0.8)
+            layers.append(thin.encode(x=axes.across, y=axes.up("value"), color=axes.colour, opacity=axes.shown))
+    if measured or canvas.mode == "live":
+        layers += _measured_layers(measured, axes)
+    if printed:
+        layers.append(_printed_layer(printed, axes))
+    if view.get("rule") is not None:
+        layers += _rule(float(view["rule"]), str(view.get("rule_text", "")), axes)
+    if canvas.mode == "live":
+        layers += _live_layers(axes)
+    return {"layer": [canvas.written(x) for x in layers], "width": WIDTH, "height": int(view.get("height", HEIGHT))}
+
+
+def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
+    """Draw charts of curves one below the other over one legend: quantities that must not share an axis.
+
+    Settings: panels, for each the settings of `curves` and `where` ({column: value} of its rows); height of each;
+    all other settings are common to the panels.
+    """
+    common = {"height": PANEL_HEIGHT} | {name: value for name, value in view.items() if name not in ("kind", "panels")}
+    drawn = []
+    for own in view["panels"]:
+        kept = [r for r in rows if all(r.get(column) == value for column, value in own["where"].items())]
+        drawn.append(_curves(kept, common | dict(own), canvas))
+    if canvas.mode == "report":
+        _pick_by_legend(drawn[0])  # one selection serves all panels
+    return {"vconcat": drawn}
+
+
+def _live_layers(axes: _Axes) -> list[Any]:
+    """Return what only the page draws: the marker with its ring, words at the lines' ends, and values on hover."""
+    import altair as alt
+
+    ink = alt.ExprRef("ink")
+    marker = axes.layer("marker", []).mark_rule(color=ink, strokeWidth=1.2, opacity=0.8)
+    ring = axes.layer("here", []).mark_point(color=ink, size=110, strokeWidth=2.5, filled=False, opacity=1, clip=True)
+    swatch = axes.layer("labels", []).mark_point(shape="square", size=50, filled=True, opacity=1, clip=True)
+    words = axes.layer("labels", []).mark_text(align="left", dx=8, fontSize=12, clip=True)
+    hover = axes.layer("theory", []).mark_point(size=120, filled=True, opacity=0, clip=True)
+    series, across = alt.Tooltip("label:N", title="series"), alt.Tooltip(f"{axes.x}:Q", format=",", title="M")
+    expected = alt.Tooltip("theory:Q", format=".4g", title="expected")
+    drawn = alt.Tooltip("value:Q", format=".4g", title="the bars' own draw")
+    return [
+        marker.encode(x=axes.across),
+        swatch.encode(x=axes.across, y=axes.up("at"), color=axes.colour),
+        words.encode(x=axes.across, y=axes.up("at"), text=alt.Text("label:N")),
+        hover.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, tooltip=[series, across, expected]),
+        ring.encode(x=axes.across, y=axes.up("value"), tooltip=[series, across, drawn]),
+    ]
+
+
+def curve_rows(rows: Sequence[Row], field: str, view: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a chart of curves that one of its datasets shows, without what its axis cannot show.
+
+    field: "theory" (one row a series and x), "value" (measured), "low" (measured with interval) or "article".
+    """
+    log_y = bool(view.get("y_log", True))
+    kept = _positive(rows, field, log_y)
+    if log_y and view.get("y_domain"):
+        kept = [r for r in kept if r[field] >= view["y_domain"][0]]
+    if field == "theory":
+        x = view["x"]
+        return list({(r["label"], r[x]): {"label": r["label"], x: r[x], "theory": r["theory"]} for r in kept}.values())
+    if field == "low":
+        return [r for r in kept if r.get("high") is not None]
+    return kept
+
+
+def _shown(canvas: Canvas) -> Any:
+    import altair as alt
+
+    if canvas.mode != "report":
+        return alt.OpacityValue(1.0)
+    return alt.OpacityValue(0.08, condition={"param": PICK, "value": 1.0})
+
+
+def _pick_by_legend(layered: Spec) -> None:
+    """Let clicks on the legend pick series: one layer, any that the legend belongs to, makes the selection."""
+    pick = {"name": PICK, "select": {"type": "point", "fields": ["label"]}, "bind": "legend"}
+    layered["layer"][0]["params"] = [pick]
+
+
+def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes:
+    import altair as alt
+
+    live = canvas.mode == "live"
+
+    def scale(log: bool, domain: Any, **more: Any) -> Any:
+        limits: dict[str, Any] = {"domain": list(domain), "clamp": not live} if domain else {}
+        return alt.Scale(type="log" if log else "linear", **limits, **more)
+
+    x, log_y = view["x"], bool(view.get("y_log", True))
+    across = scale(bool(view.get("x_log", True)), view.get("x_domain"), nice=False)
+    if live:
+        across = alt.Scale(type="log", nice=False, domain=[view["x_domain"][0], alt.ExprRef("room")])
+    legend = alt.Legend(title=None, symbolType="circle") if view.get("legend", canvas.mode != "live") else None
+    return _Axes(
+        x=x,
+        log_y=log_y,
+        across=alt.X(f"{x}:Q", title=view.get("x_title", x), scale=across, **_ticks(view.get("x_values"), "~s")),
+        scale=scale(log_y, view.get("y_domain")),
+        ticks=_ticks(view.get("y_values"), None),
+        title=view.get("y_title", "interference / signal"),
+        colour=alt.Color("label:N", scale=_series_scale(rows, view), legend=legend),
+        shown=_shown(canvas),
+        canvas=canvas,
+    )
+
+
+def _ticks(values: Sequence[float] | None, shown: str | None) -> dict[str, Any]:
+    """Return an axis with ticks at `values`; without a format, numbers below 0.001 are written as powers of ten."""
+    import altair as alt
+
+    if values is None:
+        return {}
+    if shown is not None:
+        return {"axis": alt.Axis(values=list(values), format=shown)}
+    power = f"{list(_POWERS)}[round(-log(datum.value) / LN10) - 1]"
+    text = f"datum.value < 0.001 ? '10⁻' + {power} : format(datum.value, ',.12~r')"
+    return {"axis": alt.Axis(values=list(values), labelExpr=text)}
+
+
+def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
+    import altair as alt
+
+    samplers = [s for s in SAMPLERS if axes.canvas.mode == "live" or any(r.get("sampler") == s for r in rows)]
+    shape = alt.Shape(
+        "sampler:N",
+        scale=alt.Scale(domain=samplers, range=[SAMPLERS[s] for s in samplers]),
+        legend=alt.Legend(title="measured from") if len(samplers) > 1 and axes.canvas.mode != "live" else None,
+    )
+    tooltip = [
+        alt.Tooltip("label:N", title="series"),
+        alt.Tooltip(f"{axes.x}:Q"),
+        alt.Tooltip("value:Q", format=".4g", title="measured"),
+        alt.Tooltip("low:Q", format=".4g", title="95 % from"),
+        alt.Tooltip("high:Q", format=".4g", title="to"),
+        alt.Tooltip("n_trials:Q", title="trials"),
+        alt.Tooltip("theory:Q", format=".4g", title="theory"),
+        alt.Tooltip("sampler:N", title="sampler"),
+    ]
+    points = axes.layer("measured", rows).mark_point(size=38, filled=True, clip=axes.canvas.mode == "live")
+    points = points.encode(
+        x=axes.across, y=axes.up("value"), color=axes.colour, shape=shape, opacity=axes.shown, tooltip=tooltip
+    )
+    spans = [r for r in rows if r.get("low") is not None and r.get("high") is not None]
+    spans = [r for r in spans if not axes.log_y or r["low"] > 0]
+    if not spans and axes.canvas.mode != "live":
+        return [points]
+    bars = axes.layer("spans", spans).mark_rule(strokeWidth=1.4, clip=axes.canvas.mode == "live")
+    bars = bars.encode(x=axes.across, y=axes.up("low"), y2=alt.Y2("high:Q"), color=axes.colour, opacity=axes.shown)
+    return [bars, points]
+
+
+def _printed_layer(rows: list[dict[str, Any]], axes: _Axes) -> Any:
+    import altair as alt
+
+    tooltip = [alt.Tooltip("label:N"), alt.Tooltip(f"{axes.x}:Q"), alt.Tooltip("article:Q", title="article")]
+    points = axes.layer("article", rows).mark_point(shape="diamond", size=70, strokeWidth=1.2, filled=False)
+    return points.encode(x=axes.across, y=axes.up("article"), color=axes.colour, opacity=axes.shown, tooltip=tooltip)
+
+
+def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
+    import altair as alt
+
+    data = alt.InlineData(values=[{"level": level, "text": text}])
+    line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=axes.up("level"))
+    if not text:
+        return [line]
+    words = alt.Chart(data).mark_text(color="#777", fontSize=11, align="left", dx=6, dy=-8)
+    at = alt.XValue(0)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
+    return [line, words.encode(y=axes.up("level"), x=at, text=alt.Text("text:N"))]
+
+
+def check_one_definition(rows: Sequence[Row]) -> None:
+    """Refuse to draw two definitions of one quantity on one axis (InputError naming both)."""
+    found = sorted({str(r["definition"]) for r in rows if r.get("definition")})
+    if len(found) > 1:
+        raise InputError(f"one axis holds one quantity; these rows mix definitions: {'; '.join(found)}.")
+
+
+def _series_scale(rows: Sequence[Row], view: Mapping[str, Any]) -> alt.Scale:
+    import altair as alt
+
+    labels = list(view.get("order") or dict.fromkeys(str(r["label"]) for r in rows))
+    chosen: Mapping[str, str] = view.get("colours") or {}
+    free = iter(range(len(labels)))
+    colours = [chosen.get(label) or PALETTE[next(free) % len(PALETTE)] for label in labels]
+    return alt.Scale(domain=labels, range=colours)
+
+
+def _positive(rows: Sequence[Row], field: str, log: bool) -> list[dict[str, Any]]:
+    """Return the rows whose `field` can be drawn: present, and above zero on a logarithmic axis."""
+    return [dict(r) for r in rows if r.get(field) is not None and (not log or r[field] > 0)]
