@@ -220,6 +220,26 @@ def test_ctrl_c_at_the_terminal_ends_what_is_measured_aside(tmp_path, to_all):
     assert (tmp_path / "opening.svg").read_bytes().startswith(b"<svg")
 
 
+def test_ctrl_c_while_a_result_is_written_keeps_it(ask, tmp_path, monkeypatch):
+    written = Results.write
+    calls = []
+
+    def write(self, *words):
+        calls.append(self.name)
+        paths = written(self, *words)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return paths
+
+    monkeypatch.setattr(Results, "write", write)
+    said = ask("reproduce", "--quick", "--only", "bars", "--only", "ages", "--out", tmp_path)
+    assert said.status == 130
+    assert calls == ["bars", "bars"]
+    assert (tmp_path / "bars.png").is_file()
+    assert not list(tmp_path.glob("ages.*"))
+    assert "Not run, so not shown: ages." in (tmp_path / "index.html").read_text()
+
+
 def test_ctrl_c_before_anything_is_finished_still_reports(ask, tmp_path, monkeypatch):
     def stop(_settings, _progress):
         raise KeyboardInterrupt

@@ -56,6 +56,7 @@ class Reproduction:
     results: list[Results] = field(default_factory=list)
     _drawing: list[Future[list[Path]]] = field(default_factory=list)
     _charts: dict[str, str] = field(default_factory=dict)
+    _in_hand: Results | None = None
 
     def measure(self, wanted: Sequence[Experiment]) -> bool:
         """Measure, write and send to the drawer every experiment; return whether Ctrl-C stopped it."""
@@ -76,6 +77,8 @@ class Reproduction:
                 self._gather(waiting, bars)
             except KeyboardInterrupt:
                 self._end_aside(waiting, helpers)
+                if self._in_hand is not None:  # it was measured, and only being written and laid out
+                    self._keep(self._in_hand)
                 return True
         return False
 
@@ -123,12 +126,14 @@ class Reproduction:
         from assocmem.report.figures import specification
         from assocmem.report.html import inline_chart
 
+        self._in_hand = found
         formats, scale = (("png",), 1.0) if self.settings.quick else (FORMATS, PNG_SCALE)
         found.write(self.out)
         spec = specification(found)
         self._charts[found.name] = inline_chart(spec)
         self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
         self.results.append(found)
+        self._in_hand = None
 
     def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
         """Wait for the charts, then write verdict.json and index.html; return the verdicts."""
