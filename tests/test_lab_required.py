@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assocmem.core.errors import InputError
-from assocmem.core.register import entry, stores
+from assocmem.core.register import entry, make_store, stores
 from assocmem.core.store import Store
 from assocmem.lab import required
 from assocmem.lab.required import counted_state, numbers_held, requirements
@@ -58,3 +58,12 @@ def test_absurd_widths_are_refused(name, width):
     with pytest.raises(InputError, match=f"`{name}` must be a whole number from 1 to 65,536; got"):
         requirements(**({"d_k": 8, "d_v": 8} | {name: width}), n_memories=10, ratio=1.0)
     assert requirements(np.int64(8), 8, 10, 1.0)
+
+
+def test_labels_name_the_defaults_that_are_registered():
+    labels = {row["store"]: row["label"] for row in requirements(16, 16, 100, 1.0)}
+    assert labels["relu-power"] == f"relu-power, power {make_store('relu-power').activation.power:g}"
+    series = make_store("exp-series")
+    assert labels["exp-series"] == f"exp-series, {series.terms} terms, beta = sqrt(d_k)"
+    assert series.beta is None
+    assert labels["outer-product"] == "outer-product"

@@ -173,8 +173,8 @@ class Memory:
         batch = f", batch={state.batch}" if state.batch else ""
         normalise = ", normalise=True" if self._normalise else ""
         return (
-            f"{name}, d_k={state.d_k}, d_v={state.d_v}{batch}{normalise}: {state.n} pairs, {state.size} numbers, "
-            f"{ar.dtype_name(state.dtype)}; {self._store})"
+            f"{name}, d_k={state.d_k}, d_v={state.d_v}{batch}{normalise}: {state.n} pair{'' if state.n == 1 else 's'}, "
+            f"{state.size} numbers, {ar.dtype_name(state.dtype)}; {self._store})"
         )
 
     # ------------------------------------------------------------------ files and copies

@@ -20,7 +20,9 @@ def capacity(
     beta: float | None = typer.Option(None, "--beta", help="Sharpness on unit keys (softmax, exp-series)."),
     terms: int | None = typer.Option(None, "--terms", help="Terms of the power series (exp-series)."),
     power: float | None = typer.Option(None, "--power", help="Exponent (relu-power)."),
-    sharpness: str | None = typer.Option(None, "--sharpness", help="Policy: constant, log-n, qwen, yarn (softmax)."),
+    sharpness: str | None = typer.Option(
+        None, "--sharpness", help="Policy: constant, log-n, ssmax, qwen, yarn (softmax)."
+    ),
     reference: float | None = typer.Option(None, "--reference", help="Reference length L of the policy (softmax)."),
     others: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help=SET_HELP),
     ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
@@ -75,7 +77,7 @@ def measure(
     targets: str | None = typer.Option(None, "--targets", metavar="FILE", help="For each query the row it asks for."),
     stores: list[str] = typer.Option([], "--store", help="A store's key or MODULE:CLASS; may be given several times."),
     beta: float | None = typer.Option(None, "--beta", help="Sharpness of the stores that have one."),
-    centre: bool = typer.Option(False, "--centre", help="Also measure the keys minus their mean."),
+    centre: bool = typer.Option(False, "--centre", "--center", help="Also measure the keys minus their mean."),
     whiten: bool = typer.Option(False, "--whiten", help="Also measure the keys whitened."),
     normalise: bool = typer.Option(False, "--normalise", help="Scale every key to length 1."),
     ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),

@@ -20,14 +20,16 @@ from assocmem.core.random import stream
 from assocmem.core.types import Rewrite, State, Traits
 
 Recall = Callable[[Array, Array, Array], Array]
+ONE_HOT_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
 class FunctionStore(GrowingStore):
     """f(x) = recall(K, V, x): a function of all stored keys (n, d_k), values (n, d_v) and queries (m, d_k).
 
-    State: the pairs. Cost: one call of the function per recall and batch item (and per distinct mask row). The
-    function gets copies, sees n >= 1 pairs in the order of writing, and returns (m, d_v) in the library it was
+    State: the pairs. Cost: one call of the function per recall and batch item (and per distinct mask row); its
+    `weights` come from one-hot values, a million numbers at once, and so cost about n^2 / 10^6 calls. The function
+    gets copies, sees n >= 1 pairs in the order of writing, and returns (m, d_v) in the library it was
     given.
 
     Parameters
@@ -83,9 +85,16 @@ class FunctionStore(GrowingStore):
             raise InputError(
                 f"{self.name} has no recall weights: it is not linear in the values with one row for all channels."
             )
-        onehot = state.xp.broadcast_to(state.xp.eye(state.n, dtype=state.dtype), (*state.batch, state.n, state.n))
-        out = self._each(state, onehot, queries, mask)
-        return out - self._each(state, 0 * onehot, queries, mask) if self.traits.affine else out
+        xp, n = state.xp, state.n
+        step = max(1, ONE_HOT_AT_ONCE // max(1, n))
+        rows = xp.arange(n, device=state.device)[:, None]
+        parts = []
+        for start in range(0, max(1, n), step):
+            hot = rows == xp.arange(start, min(start + step, n), device=state.device)[None, :]
+            onehot = xp.broadcast_to(xp.astype(hot, state.dtype), (*state.batch, *hot.shape))
+            out = self._each(state, onehot, queries, mask)
+            parts.append(out - self._each(state, 0 * onehot, queries, mask) if self.traits.affine else out)
+        return xp.concat(parts, axis=-1)
 
     def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
         raise InputError(f"recalls of {self.name} cannot be merged from shards: a bare function has no mass.")

@@ -35,6 +35,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "x": "n_memories",
         "x_title": "pairs written one by one",
         "y_domain": (1e-17, 1e3),
+        "y_values": (1e-16, 1e-12, 1e-8, 1e-4, 1.0),
         "order": [INTERFERENCE, *dtypes],
         "colours": {INTERFERENCE: "#8A8A8A"},
         "join": True,
@@ -63,7 +64,8 @@ def _caption(rows: Sequence[Row], dtypes: Sequence[str], quick: bool) -> str:
         words.append(f"Elsewhere it stays below, at most {most:.2g} of it ({where}).")
     words.append(
         "Where a sum only grows, small terms are lost against it in the end; the delta rule's matrix stops growing, "
-        "and so does its rounding. A store without interference is as good as its rounding."
+        "and so does its rounding. A store without interference is as good as its rounding. A "
+        "point is missing where a recall equals that of the float64 store to the last bit."
     )
     if "bfloat16" not in dtypes:
         why = "a quick run leaves it out" if quick else "it needs torch, which was not installed"

@@ -35,7 +35,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     return Outcome(
         rows,
         {"kind": "curves", "x": "cosine", "x_title": "cosine between query and stored key", "x_log": False,
-         "y_title": "capacity: memories at ratio 1", "order": [label for label, _ in stores]},
+         "x_values": cosines, "y_title": "capacity: memories at ratio 1", "order": [label for label, _ in stores]},
         f"A noisy query lowers the signal to σ(cosine) and leaves the interference as it was. It costs softmax most: "
         f"from {softmax[1.0]:,.0f} memories with a clean query to {softmax[0.6]:,.0f} at cosine 0.6.",
         {"d_k": D_K, "cosines": cosines},

@@ -17,6 +17,9 @@ WIDEST = 1 << 16
 COUNTED_OUT = 256
 WIDTHS = ((16, 16), (16, 32), (32, 16), (32, 32), (48, 16), (16, 48), (64, 48), (48, 80), (80, 64))
 
+SETTINGS = {"relu-power": "power 4", "exp-series": "4 terms, beta = sqrt(d_k)", "softmax": "beta = sqrt(d_k)"}
+"""What the registered defaults are, where a store's key doesn't say it."""
+
 
 def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: float = 1.0) -> list[dict[str, Any]]:
     """Return a row for every registered store: feasible (None: no theory), ratio at M, largest M, numbers_held, cost.
@@ -41,7 +44,7 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
         rows.append(
             {
                 "store": key,
-                "label": f"{key}, beta = sqrt(d_k)" if key == "softmax" else key,
+                "label": ", ".join(filter(None, (key, SETTINGS.get(key)))),
                 "feasible": None if answer is None else answer.feasible,
                 "ratio": None if answer is None else answer.reached.value,
                 "largest": None if answer is None else answer.largest.value,

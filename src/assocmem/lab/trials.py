@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.core.errors import InputError
+from assocmem.core.function import FunctionStore
 from assocmem.core.growing import GrowingStore
 from assocmem.core.random import stream
 from assocmem.core.store import Store
@@ -38,8 +39,13 @@ def reading_of(store: Store, n: int, reading: Reading = "auto") -> Reading:
 
 
 def has_weights(store: Store) -> bool:
-    """Say whether the store itself gives a row of weights that is shared by all value channels."""
-    return isinstance(store, GrowingStore) and store.traits.linear_in_values == "shared" and not store.traits.affine
+    """Say whether the store itself gives a row of weights that is shared by all value channels, for one recall's work.
+
+    A bare function does not: its n weights take n one-hot channels, n times n numbers.
+    """
+    if isinstance(store, FunctionStore) or not isinstance(store, GrowingStore):
+        return False
+    return store.traits.linear_in_values == "shared" and not store.traits.affine
 
 
 def _values_matter(store: Store, n: int, reading: Reading) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HEIGHT, PANEL_HEIGHT = 380, 260
 PICK = "pick"
 SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
-_POWERS = ("¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹")
+_POWERS = ("¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", *(f"¹{digit}" for digit in "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,12 @@ def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes
     return _Axes(
         x=x,
         log_y=log_y,
-        across=alt.X(f"{x}:Q", title=view.get("x_title", x), scale=across, **_ticks(view.get("x_values"), "~s")),
+        across=alt.X(
+            f"{x}:Q",
+            title=view.get("x_title", x),
+            scale=across,
+            **_ticks(view.get("x_values"), "~s" if view.get("x_log", True) else "~r"),
+        ),
         scale=scale(log_y, view.get("y_domain")),
         ticks=_ticks(view.get("y_values"), None),
         title=view.get("y_title", "interference / signal"),

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"
-AXIS_STYLE = {"gridColor": "#ececec", "domainColor": "#999", "tickColor": "#999", "titleFontWeight": "normal"}
+AXIS_STYLE = {
+    "gridColor": "#ececec", "domainColor": "#999", "tickColor": "#999", "titleFontWeight": "normal",
+    "labelSeparation": 8,
+}  # fmt: skip
 
 
 def chart(results: Results, *, mode: Mode = "report") -> Any:
@@ -68,7 +71,7 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
         mine = [r for r in rows if r["panel"] == panel]
         ratio = next((r.get("ratio") for r in mine if r.get("ratio") is not None), None)
-        title = panel if ratio is None else f"{panel}   ratio {ratio:.3g}: recall {'fails' if ratio > 1 else 'works'}"
+        title = panel if ratio is None else f"{panel}, ratio {ratio:.3g}: recall {'fails' if ratio > 1 else 'works'}"
         heading = {"text": title, "fontSize": 12, "anchor": "start"}
         panels.append(_bar_panel(mine, canvas, {}, width=290, height=110, title=heading))
     return {"concat": panels, "columns": int(view.get("columns", 2))}

@@ -40,7 +40,7 @@ def predict(
     error += 2 * EPS * (2 + abs(log_value)) + 5e-15
     bound = math.expm1(error) if error < 1 else None
     if log_value > _LOG_MAX:
-        reason = f"the value, e^{log_value:.6g}, is beyond the range of floats; see log_value"
+        reason = f"the value, e^{log_value:.6g}, is beyond the range of floats; its logarithm is given"
         return Prediction(quantity, None, statistic, regime, source, log_value, exact, bound, reason)
     value = float(f"{math.exp(log_value):.15g}")
     return Prediction(quantity, value, statistic, regime, source, log_value, exact, bound)
