@@ -113,8 +113,11 @@ def capacity(
     linear = one.store.traits.linear_in_values != "no"
     chosen: Statistic = statistic or ("rms" if linear else "median")
     search = Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
-    counts, curve = search.by_keys() if sampler == "keys" or not by_form else search.by_similarities()
+    by_keys = sampler == "keys" or not by_form
+    counts, curve = search.by_keys() if by_keys else search.by_similarities()
     found = crossing_of_curve([float(n) for n in counts], curve, threshold)
+    if by_keys:
+        found = replace(found, reason=search.why_not(found))
     if one.changes_with_n and found.value is not None and found.value < FEW:
         found = replace(found, note="; ".join(filter(None, [found.note, BETWEEN])))
     if keys == "sphere":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.core.results import Row
+from assocmem.lab.headroom import workers_that_fit
 from assocmem.lab.large import LARGE, run_large_task
 from assocmem.lab.plans import KeyPlan, KeyTask
 from assocmem.lab.predicted import predicted_ratio
@@ -67,11 +68,14 @@ def key_ratios(plan: KeyPlan, *, workers: Workers = None, progress: Progress | N
     """Return for each M the ratios (trials, stores, cosines, targets).
 
     Trials of little work go together as one batch. More than 2^17 pairs are drawn and written block by block, one
-    trial after the other, so that memory holds one store.
+    trial after the other, so that memory holds one store. Fewer threads work where free memory does not hold a trial
+    for each; InputError where it does not hold one.
     """
     batched = all(takes_batches(one.store) for one in plan.stores)
     tasks = [task for n in plan.memories for task in _tasks(plan, n, batched)]
     few, many = [t for t in tasks if t.n <= LARGE], [t for t in tasks if t.n > LARGE]
+    workers_that_fit(1, many, in_blocks=True)
+    workers = workers_that_fit(workers, few, in_blocks=False)
     done = run_tasks(run_task, few, workers=workers, progress=_part(progress, 0, len(tasks)))
     done += run_tasks(run_large_task, many, workers=1, progress=_part(progress, len(few), len(tasks)))
     found: dict[int, list[FloatArray]] = {n: [] for n in plan.memories}

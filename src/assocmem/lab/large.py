@@ -56,7 +56,8 @@ class _Written:
                 raise InputError(
                     f"the law {law.name!r} cannot be drawn in blocks; measure at most {LARGE} memories with it."
                 )
-        if store.traits.extras or store.traits.keys == "signs" or store.traits.linear_in_values != "shared":
+        traits = store.traits
+        if traits.extras or traits.keys == "signs" or traits.linear_in_values != "shared" or traits.affine:
             raise InputError(f"{store.name} can be measured with at most {LARGE} memories; got {n}.")
         self.plan, self.n, self.targets = plan, n, targets
         self.by_rows = has_weights(store) and reading_of(store, n, plan.reading) == "weights"

@@ -56,7 +56,7 @@ class KeyPlan:
     memories: every M >= 1, counting the target. trials: at the largest M; smaller ones get in proportion more, at
     most `most`. targets: stored keys asked for in each trial (at most M). keys, values: laws by name or as Law; values
     of length one make the mean squares of both readings agree. reading: "auto" takes the weights where the store
-    keeps its pairs or M <= 512, else vectors; the projection for stores that are not linear in their values.
+    gives them or M <= 512, else vectors; the projection for stores that are not linear in their values.
     dtype: "float64" or "float32".
     """
 

@@ -19,7 +19,7 @@ from assocmem.lab.subject import Subject
 from assocmem.lab.tilt import tilt_for, tilted_mean_squares
 from assocmem.lab.trials import reading_of
 from assocmem.lab.workers import Progress, Workers
-from assocmem.ruler import crossing_of_curve, summarise
+from assocmem.ruler import Capacity, crossing_of_curve, summarise
 from assocmem.ruler.estimate import Statistic
 
 PRECISION = 0.01
@@ -92,6 +92,16 @@ class Search:
         if found.value is None:
             return counts, curve
         return self._homing(found.value, limit, lambda ns: self._key_ratios(ns, self._keys_a_point, ns[-1]))
+
+    def why_not(self, found: Capacity) -> str:
+        """Return the reason why a search by keys found no crossing, where it ended for PATIENCE in those words."""
+        ended = found.largest_m < LARGEST_BY_KEYS and self.largest is None
+        if found.value is not None or not ended or (found.ratio_there or math.inf) > self.threshold:
+            return found.reason
+        return (
+            f"not reached below M = {found.largest_m:g}; the ratio there is {found.ratio_there:.4g}; the search "
+            f"stopped because one M took more than {PATIENCE:g} s; name a larger M with --max-memories to go on"
+        )
 
     def _closing_in(self, counts: list[int], curve: list[Estimate], limit: int) -> tuple[list[int], list[Estimate]]:
         """Where the ratio jumps to infinity, halve the gap that the jump lies in until it is one memory wide."""

@@ -48,7 +48,8 @@ def has_weights(store: Store) -> bool:
     return store.traits.linear_in_values == "shared" and not store.traits.affine
 
 
-def _values_matter(store: Store, n: int, reading: Reading) -> bool:
+def values_matter(store: Store, n: int, reading: Reading) -> bool:
+    """Say whether the ratio depends on the values, so that they must be drawn in full width."""
     traits = store.traits
     return traits.linear_in_values != "shared" or traits.affine or reading_of(store, n, reading) != "weights"
 
@@ -74,15 +75,18 @@ def run_task(task: KeyTask) -> FloatArray:
     plan, n = task.plan, task.n
     targets = targets_of(plan, n, task.first)
     # Weights don't depend on the values, whose stream is their own: one number each will do.
-    matter = any(_values_matter(one.store, n, plan.reading) for one in plan.stores)
+    matter = any(values_matter(one.store, n, plan.reading) for one in plan.stores)
     d_v, law = (plan.d_v, plan.values) if matter else (1, "gaussian")
     drawn = [
         draw_pairs(plan.seed, task.first + i, n, plan.d_k, d_v, keys=plan.keys, values=law, dtype=plan.dtype)
         for i in range(task.count)
     ]
-    keys, values = np.stack([pairs.keys for pairs in drawn]), np.stack([pairs.values for pairs in drawn])
-    if not task.batched:
-        keys, values = keys[0], values[0]
+    if task.batched and task.count > 1:
+        keys, values = np.stack([pairs.keys for pairs in drawn]), np.stack([pairs.values for pairs in drawn])
+    else:  # a single trial may be large, and a stack would be a copy
+        lead = (None,) if task.batched else ()
+        keys, values = drawn[0].keys[lead], drawn[0].values[lead]
+    del drawn
     queries = queries_for(keys, targets, plan.cosines, stream(plan.seed, "noise", n, task.first))
     found = []
     for one in plan.stores:
