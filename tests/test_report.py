@@ -12,7 +12,8 @@ from assocmem.core.results import Results
 from assocmem.report.curves import SAMPLERS
 from assocmem.report.export import FORMATS, draw, script_bundle
 from assocmem.report.figures import chart, specification
-from assocmem.report.html import inline_chart, significant, write_report
+from assocmem.report.html import as_printed, inline_chart, significant, span, write_report
+from browsing import Tab, browser
 
 CURVES = {"kind": "curves", "x": "n_memories", "x_title": "M", "order": ["a", "b"], "rule": 1.0, "rule_text": "fails"}
 
@@ -190,8 +191,38 @@ def test_inline_charts_are_safe_inside_a_script_and_hold_no_nan():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (0, "0"), (0.0, "0"), (1272264.445, "1,272,264"), (0.00038, "3.800e-04"), (65, "65"), (2.5, "2.5"),
-     (1.23456, "1.235"), (True, "True"), ("not reached", "not reached"), (-2000.4, "-2,000")],
+    [(None, "–"), (0, "0"), (1.299e-15, "0"), (1272264.445, "1,272,264"), (0.00038, "3.800e-04"), (65, "65.00"),
+     (2.5, "2.500"), (1.0003, "1.000"), (1.23456, "1.235"), (999.94, "999.9"), (999.96, "1,000"), (-2000.4, "-2,000")],
 )  # fmt: skip
-def test_numbers_as_people_write_them(value, text):
+def test_measured_numbers_keep_four_digits(value, text):
     assert significant(value) == text
+
+
+def test_intervals_and_printed_numbers():
+    assert (span(0.9953, 1.005), span(None, 1.0), span(1.0, None)) == ("0.9953 to 1.005", "–", "–")
+    printed = [as_printed(x) for x in (None, "a few dozen", 1.0, 0.0, 0.0001, 15.9, 64, 1200000)]
+    assert printed == ["–", "a few dozen", "1.0", "0.0", "0.0001", "15.9", "64", "1,200,000"]
+
+
+def test_on_a_phone_charts_tables_and_links_stay_inside_the_page(tmp_path):
+    pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    names = ("a-rather-long-name", "another-long-name")
+    results = [result("curves", name=name) for name in names]
+    for name in names:
+        for kind in ("png", "svg", "pdf", "csv", "ndjson"):
+            (tmp_path / f"{name}.{kind}").touch()
+    verdict = {
+        "name": "a number", "printed": 2000000, "value": 1e6, "low": 1e6, "high": 1e6, "exact": 1e6, "statistic": "rms",
+        "sampler": "keys", "verdict": "agrees", "reason": "",
+    }  # fmt: skip
+    facts = {"machine": "Linux-6.1.0-x86_64-with-glibc2.36" * 3}
+    page = write_report(tmp_path / "index.html", results, title="T", verdicts=[verdict], facts=facts)
+    with browser() as running:
+        tab = Tab(running, width=400)
+        tab.page.goto(page.as_uri())
+        tab.page.wait_for_function("document.querySelectorAll('.chart svg').length === 2", timeout=30_000)
+        tab.settle()
+        assert tab.page.evaluate("document.documentElement.scrollWidth") == 400
+        inside = "(e) => e.scrollWidth > e.clientWidth && e.getBoundingClientRect().right <= 400"
+        assert tab.page.locator(".chart").first.evaluate(inside)  # it scrolls in its own box
+        tab.close()

@@ -20,6 +20,7 @@ from assocmem.cli.reproduction import TITLE
 from assocmem.core.results import Results
 from assocmem.experiments.catalogue import chosen, experiments
 from assocmem.experiments.experiment import Settings, article
+from assocmem.report.html import as_printed, significant, span
 from browsing import Tab, browser
 from commandline import strict_json
 
@@ -98,10 +99,44 @@ def test_every_printed_number_that_a_quick_run_reaches_has_an_explained_verdict(
         if row["value"] is not None:
             assert row["low"] <= row["value"] <= row["high"], row
     assert document["unfinished"] == []
-    assert {"printed", "value", "exact", "verdict", "capacity", "ratio"} <= set(document["definitions"])
+    defined = {word for words in document["definitions"] for word in words.split(", ")}
+    assert {*rows[0], "unfinished", "capacity", "ratio"} == defined
+    for column in ("verdict", "sampler"):
+        words = document["definitions"][column]
+        assert all(f"{row[column]}: " in words for row in rows), column
+    assert "not printed: " in document["definitions"]["verdict"]
+    assert "tilted: " in document["definitions"]["sampler"]
     assert {"seed", "quick", "assocmem", "python", "machine"} <= set(document["run"])
     for row in rows:
         assert row["name"][:12] in folder.said  # longer names are broken into lines
+    for m in (16, 256):
+        assert f"outer product, ratio at M = {m} " in folder.said
+
+
+def test_the_terminal_and_the_page_write_numbers_alike(folder):
+    rows = strict_json((folder.out / "verdict.json").read_text())["verdicts"]
+    page = (folder.out / "index.html").read_text(encoding="utf-8")
+    for row in rows:
+        written = [as_printed(row["printed"]), significant(row["value"]), span(row["low"], row["high"])]
+        for text in written:
+            assert f'<td class="number">{text}</td>' in page
+            assert text.replace(", ", ",") in folder.said or "not reached" in text
+    assert "e-15" not in folder.said
+
+
+def test_the_caption_of_the_table_says_which_statistic_a_row_is(folder):
+    rows = strict_json((folder.out / "verdict.json").read_text())["verdicts"]
+    for row in rows:
+        assert row["statistic"] == ("median" if "optimal linear" in row["name"] else "rms"), row
+    assert "root mean squares over trials; of the optimal linear store medians" in folder.said
+
+
+def test_the_last_lines_count_every_row_once(folder):
+    rows = strict_json((folder.out / "verdict.json").read_text())["verdicts"]
+    counts = re.search(r"(\d+) agree, (\d+) are explained, (\d+) not printed, (\d+) differ", folder.said)
+    held = re.search(r"(\d+) of (\d+) intervals hold the exact value.*; (\d+) more rows", folder.said)
+    assert sum(map(int, counts.groups())) == len(rows)
+    assert int(held[2]) + int(held[3]) == len(rows)
 
 
 def test_intervals_hold_the_exact_value_about_as_often_as_they_say(folder):
@@ -147,6 +182,16 @@ def test_the_report_draws_itself_from_a_file_without_an_error_or_an_outside_requ
         tab.page.wait_for_selector("#vg-tooltip-element.visible", timeout=5000)
         assert "measured" in tab.page.text_content("#vg-tooltip-element")
         tab.close()
+
+
+def test_the_caption_of_keys_that_are_alike_says_what_its_rows_say(folder):
+    found = Results.read(folder.out / "correlated.ndjson")
+    square = {r["rho"]: r["value"] for r in found.rows if r["label"] == "least squares" and r["n_memories"] == 96}
+    caption = found.header["caption"]
+    apart, *rest = (f"{square[rho]:.3f}" for rho in sorted(square))
+    assert apart not in rest
+    assert f"is {apart} at cosine 0, where" in caption
+    assert f"and {' to '.join(sorted({min(rest), max(rest)}))} at every larger cosine" in caption
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -261,6 +306,22 @@ def test_a_number_that_differs_is_exit_status_one(ask, tmp_path, monkeypatch):
     assert said.status == 1
     assert "1 differ" in said.out
     assert 'class="differs"' in (tmp_path / "index.html").read_text()
+
+
+def test_a_row_without_a_printed_number_is_not_counted_as_agreeing(ask, tmp_path, monkeypatch):
+    row = {
+        "name": "a curve", "printed": None, "value": 2.0, "low": 1.9, "high": 2.1, "exact": 2.0,
+        "verdict": "not printed", "reason": "no number here", "exact_in_interval": True, "statistic": "rms",
+        "sampler": "keys",
+    }  # fmt: skip
+    monkeypatch.setattr("assocmem.experiments.verdict.verdicts", lambda _results: [row])
+    said = ask("reproduce", "--quick", "--only", "bars", "--out", tmp_path)
+    assert said.status == 0
+    assert "0 agree, 0 are explained, 1 not printed, 0 differ." in said.out
+    assert "not printed (1)" in said.out
+    page = (tmp_path / "index.html").read_text()
+    assert '<span class="not-printed">not printed</span>: no number here' in page
+    assert "<th>statistic, sampler</th>" in page
 
 
 def test_a_chart_that_fails_is_reported_and_tables_stay(ask, tmp_path, monkeypatch):

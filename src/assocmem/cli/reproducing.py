@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import typer
 
 from assocmem.cli import Stopped, app
-from assocmem.cli.output import interval, number, print_table
+from assocmem.cli.output import print_table
 from assocmem.cli.settings import writable
 
 OUT = Path("reproduced")
+TITLE = "Every printed number, repeated (root mean squares over trials; of the optimal linear store medians)"
 
 
 @app.command()
@@ -66,6 +68,8 @@ def _known(names: Sequence[str]) -> None:
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
+    from assocmem.report.html import as_printed, significant, span
+
     notes: list[str] = []
     lines = []
     for r in rows:
@@ -73,16 +77,17 @@ def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
         if verdict != "agrees" and r["reason"]:
             notes += [r["reason"]] * (r["reason"] not in notes)
             verdict += f" ({notes.index(r['reason']) + 1})"
-        printed = r["printed"] if isinstance(r["printed"], str) else number(r["printed"])
-        span = interval(r["low"], r["high"])
-        lines.append([r["name"], printed, number(r["value"]), span, number(r["exact"]), verdict])
+        printed = as_printed(r["printed"]).replace(", ", ",\n")
+        ours, exact = significant(r["value"]), significant(r["exact"])
+        lines.append([r["name"], printed, ours, span(r["low"], r["high"]), exact, verdict])
     columns = ["number", "printed", "measured", "95 % interval", "exact", "verdict"]
-    print_table(columns, lines, title="Every printed number, repeated", numeric=columns[1:5])
+    print_table(columns, lines, title=TITLE, numeric=columns[1:5])
     for i, note in enumerate(notes):
         print(f"({i + 1}) {note}")
     covered = [r["exact_in_interval"] for r in rows if r["exact_in_interval"] is not None]
-    kinds = {v: sum(r["verdict"] == v for r in rows) for v in ("agrees", "explained", "differs")}
+    kinds = Counter(r["verdict"] for r in rows)
     print(
-        f"{kinds['agrees']} agree, {kinds['explained']} are explained, {kinds['differs']} differ; "
-        f"{sum(covered)} of {len(covered)} intervals hold the exact value (95 % are meant to)."
+        f"{kinds['agrees']} agree, {kinds['explained']} are explained, {kinds['not printed']} not printed, "
+        f"{kinds['differs']} differ.\n{sum(covered)} of {len(covered)} intervals hold the exact value (95 % are meant "
+        f"to); {len(rows) - len(covered)} more rows have an exact value that is 0, approximate (medians) or none."
     )

@@ -53,15 +53,17 @@ def _caption(rows: Sequence[Row], top: float) -> str:
     value = {(r["label"], r["n_memories"], r["rho"]): r["value"] for r in rows}
     rhos = sorted({r["rho"] for r in rows})
     worse = [rho for rho in rhos if value["DeltaNet, 1 pass", FEW, rho] > value["outer product", FEW, rho]]
-    square = [value["least squares", MANY, rho] for rho in rhos if rho > 0]
+    shared = [value["least squares", MANY, rho] for rho in rhos if rho > 0]
+    square = " to ".join(sorted({f"{min(shared):.3f}", f"{max(shared):.3f}"}))
     words = (
         f"Keys share a direction, d_k = {D_K}. At M = {FEW} the outer product's ratio goes from "
         f"{value['outer product', FEW, 0.0]:.2f} to {value['outer product', FEW, top]:.2f} at cosine {top:g}; one pass "
         f"of the delta rule ends at {value['DeltaNet, 1 pass', FEW, top]:.2f}, sixteen passes at "
         f"{value['DeltaNet, 16 passes', FEW, top]:.2f}. Least squares is exact there for all cosines (largest ratio "
-        f"{max(value['least squares', FEW, rho] for rho in rhos):.1g}, not on the axis); at M = {MANY} > d_k it stays "
-        f"between {min(square):.3f} and {max(square):.3f}, because it doesn't change when all keys are stretched along "
-        "their common direction."
+        f"{max(value['least squares', FEW, rho] for rho in rhos):.1g}, not on the axis); at M = {MANY} > d_k its ratio "
+        f"is {value['least squares', MANY, 0.0]:.3f} at cosine 0, where the keys leave out the direction that they "
+        f"would share and so vary in d_k - 1 = {D_K - 1} dimensions, and {square} at every larger cosine, because it "
+        "doesn't change when all keys are stretched along their common direction."
     )
     if worse:
         words += (

@@ -2,8 +2,8 @@
 
 The rules were fixed before the first run. A printed number agrees where ours, or our interval, meets what was
 printed to the digits that were printed. Where it does not, a reason must account for the difference: the article's
-own approximation, rounded; its sampling noise (it states a few per cent; 6 % is the limit here); what is counted.
-Otherwise the verdict is "differs".
+own approximation, rounded; its sampling noise (it states a few per cent; 6 % is the limit here); what is counted; an
+order of magnitude given as such. Otherwise the verdict is "differs". Where nothing was printed there is none.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Row = dict[str, Any]
 
 
 def verdicts(results: Iterable[Results]) -> list[Row]:
-    """Return one row for every printed number whose experiment is among `results`.
+    """Return one row for every printed number whose experiment is among `results`, and for a curve without one.
 
     Columns: group, name, printed, value, low, high, exact, statistic, sampler, n_trials, seed, exact_in_interval (bool,
     None where theory is none, zero or labelled approximate; one in twenty is False by the meaning of 95 %), verdict
-    ("agrees", "explained", "differs"), reason.
+    ("agrees", "explained", "not printed", "differs"), reason.
     """
     named = {r.name: r for r in results}
     rows: list[Row] = []
@@ -41,12 +41,19 @@ def verdicts(results: Iterable[Results]) -> list[Row]:
 
 
 def meets(printed: float, value: float | None, low: float | None = None, high: float | None = None) -> bool:
-    """Say whether a value, or any number of its interval, would be printed as `printed`."""
+    """Say whether a value, or any number of its interval, would be printed as `printed`.
+
+    Below a lone 1 the digit that rounding keeps is ten times finer: 6.5e-5 would be printed as 6e-5, not as 1e-4.
+
+    >>> meets(0.0001, 0.000065), meets(0.0001, 0.000096), meets(0.0001, 0.00014)
+    (False, True, True)
+    """
     if value is None:
         return False
     half = half_digit(printed)
+    below = half / 10 if Decimal(str(printed)).as_tuple().digits == (1,) else half
     start, end = min(value, low if low is not None else value), max(value, high if high is not None else value)
-    return start - half <= printed <= end + half
+    return start - half <= printed <= end + below
 
 
 def half_digit(printed: float) -> float:
@@ -83,7 +90,7 @@ def _linear(results: Results) -> list[Row]:
                 continue
             mine = found[m]
             exact = mine["theory"]
-            name = f"{'outer product' if key == 'outer' else 'optimal linear'}, ratio at M = {m}"
+            name = f"{'outer product' if key == 'outer' else 'optimal linear'}, ratio at M = {m:,}"
             verdict, reason = _linear_verdict(key, m, printed, mine, exact)
             rows.append(
                 _row("linear curves", name, printed, mine, exact, reason, verdict, approximate=key == "optimal")
@@ -143,11 +150,20 @@ def _capacities(results: Results) -> list[Row]:
 def _not_reached(name: str, printed: str, mine: Mapping[str, Any]) -> Row:
     if mine["value"] is not None:
         reason, verdict = "our measurement crosses the threshold", "differs"
-    elif mine["largest_m"] < PRINTED_BOUND:
-        reason, verdict = f"a quick run looks no further: {mine['reason']}", "explained"
     else:
-        reason, verdict = str(mine["reason"]), "agrees"
+        quick = mine["largest_m"] < PRINTED_BOUND
+        reason, verdict = _how_far(mine), "explained" if quick else "agrees"
+        reason = f"a quick run looks no further: {reason}" if quick else reason
     return _row("capacities", name, printed, mine, None, reason, verdict)
+
+
+def _how_far(mine: Mapping[str, Any]) -> str:
+    """Say how far a capacity was looked for, and where theory has it."""
+    words = f"not reached up to M = {mine['largest_m']:,.0f}, where the ratio is {mine['ratio_there']:.4g}"
+    if mine["theory_log"] is None:
+        return words
+    far = f"{math.exp(mine['theory_log']):.3g}".replace("e+", "e")
+    return f"{words}; by theory it is reached near M = {far}, too far to measure"
 
 
 def _capacity_verdict(store: str, printed: float, mine: Mapping[str, Any]) -> tuple[str, str]:
@@ -209,10 +225,10 @@ def _rules(results: Results) -> list[Row]:
 def _rule_row(name: str, printed: float | None, mine: Mapping[str, Any]) -> Row:
     group, exact = "sharpness rules", mine["theory"]
     if printed is None:
-        return _row(group, name, None, mine, exact, "the article prints no number here", "agrees")
+        return _row(group, name, None, mine, exact, "the article prints no number here", "not printed")
     if meets(printed, mine["value"], mine["low"], mine["high"]):
         return _row(group, name, printed, mine, exact, "printed as 'about'", "agrees")
     if exact and 0.5 <= printed / exact <= 2:
-        reason = "the article gives the order of magnitude only; the exact value uses the true law of similarities"
+        reason = f"the article gives the order of magnitude only, 'about {printed:g}'; exact is within a factor of two"
         return _row(group, name, printed, mine, exact, reason, "explained")
     return _row(group, name, printed, mine, exact, "not of the printed order of magnitude", "differs")

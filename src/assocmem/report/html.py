@@ -39,7 +39,8 @@ def write_report(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["figure"] = significant
+    environment.filters |= {"figure": significant, "printed": as_printed}
+    environment.globals["span"] = span
     folder = path.parent
     charts = charts or {r.name: inline_chart(specification(r)) for r in results}
     sections = [
@@ -72,15 +73,23 @@ def inline_chart(data: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def significant(value: Any) -> str:
-    """Return a number as people write it: four digits, thousands separated, 0 for rounding errors; text as is."""
+def significant(value: float | None) -> str:
+    """Return a measured number: four digits, zeros kept, thousands separated, 0 for rounding errors; – for None."""
     if value is None:
         return "–"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
     size = abs(value)
     if size < 1e-9:
         return "0"
-    if size >= 1000:
+    if size >= 999.95:
         return f"{value:,.0f}"
-    return f"{value:.4g}" if size >= 1e-3 else f"{value:.3e}"
+    return f"{value:#.4g}" if size >= 1e-3 else f"{value:.3e}"
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Return an interval as "low to high", or a dash where there is none."""
+    return "–" if low is None or high is None else f"{significant(low)} to {significant(high)}"
+
+
+def as_printed(value: str | float | None) -> str:
+    """Return what the article prints with its own digits, or its words; a dash for None."""
+    return "–" if value is None else value if isinstance(value, str) else f"{value:,}"
