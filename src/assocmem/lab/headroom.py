@@ -15,6 +15,8 @@ from assocmem.lab.workers import Workers, cores
 
 COPIES = 4
 """Pairs as drawn, with one-hot channels beside them, as written and as a function gets them."""
+COPIES_IN_BLOCKS = 3
+"""A state in a buffer of up to twice its size, and what a function gets or the buffer before."""
 
 
 def workers_that_fit(workers: Workers, tasks: list[KeyTask], *, in_blocks: bool) -> Workers:
@@ -48,8 +50,10 @@ def bytes_of(task: KeyTask, *, in_blocks: bool) -> int:
     if not kept:
         return 0
     matter = any(values_matter(store, task.n, plan.reading) for store in kept)
-    width = plan.d_k + min(plan.targets, task.n) * len(plan.cosines) + (plan.d_v if matter else 1)
-    return COPIES * task.count * task.n * width * int(np.dtype(plan.dtype).itemsize)
+    width = plan.d_k + (plan.d_v + min(plan.targets, task.n) if matter else 1)
+    return (
+        (COPIES_IN_BLOCKS if in_blocks else COPIES) * task.count * task.n * width * int(np.dtype(plan.dtype).itemsize)
+    )
 
 
 def free_bytes() -> float:
