@@ -149,7 +149,7 @@ def test_a_trial_that_memory_does_not_hold_is_refused_before_it_is_drawn(monkeyp
 
 
 def test_many_pairs_that_memory_does_not_hold_are_refused(monkeypatch):
-    monkeypatch.setattr(headroom, "free_bytes", lambda: 4e6)
+    monkeypatch.setattr(headroom, "free_bytes", lambda: 3e6)
     monkeypatch.setattr(keys_room, "LARGE", 2000)
     with pytest.raises(InputError, match="measure fewer memories"):
         key_ratios(plan_of(FunctionStore(cube)), workers=1)
