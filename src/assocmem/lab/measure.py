@@ -217,7 +217,7 @@ def _summary(
     found = crossing_of_curve(counts, curve, threshold)
     if found.value is None and found.ratio_there is not None and found.ratio_there <= threshold:
         all_of = "all the rows there are" if counts[-1] == len(lot.rows.keys) else "the largest that was measured"
-        reason = f"not reached below M = {counts[-1]:g}, {all_of}; the ratio there is {found.ratio_there:.4g}"
+        reason = f"not reached below M = {counts[-1]:.12g}, {all_of}; the ratio there is {found.ratio_there:.4g}"
         found = replace(found, reason=reason)
     return rows, base | {
         "statistic": used, "threshold": threshold, "value": found.value, "low": found.low, "high": found.high,

@@ -99,7 +99,7 @@ class Search:
         if found.value is not None or not ended or (found.ratio_there or math.inf) > self.threshold:
             return found.reason
         return (
-            f"not reached below M = {found.largest_m:g}; the ratio there is {found.ratio_there:.4g}; the search "
+            f"not reached below M = {found.largest_m:.12g}; the ratio there is {found.ratio_there:.4g}; the search "
             f"stopped because one M took more than {PATIENCE:g} s; name a larger M with --max-memories to go on"
         )
 

@@ -165,4 +165,4 @@ class Curve:
                 f"already above {self.threshold:g} at the smallest M = {smallest:g}, where the {unit} is "
                 f"{'infinite' if math.isinf(first) else f'{first:.4g}'}{more}"
             )
-        return f"not reached below M = {self.memories[-1]:g}; the {unit} there is {last:.4g}; raise --max-memories"
+        return f"not reached below M = {self.memories[-1]:.12g}; the {unit} there is {last:.4g}; raise --max-memories"
