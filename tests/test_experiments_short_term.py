@@ -220,8 +220,7 @@ def test_panels_hold_one_quantity_each_under_one_selection(name: str, quick: Cal
     wanted = result.header["view"]["panels"]
     spec = chart(result).to_dict()  # validated against Vega-Lite's schema
     assert len(spec["vconcat"]) == len(wanted) >= 2
-    layers = [layer for panel in spec["vconcat"] for layer in panel["layer"]]
-    assert [pick["name"] for layer in layers for pick in layer.get("params", [])] == ["pick"]
+    assert [p["name"] for p in spec["params"]] == ["pick"]
     for panel, settings in zip(spec["vconcat"], wanted, strict=True):
         names = [layer["data"]["name"] for layer in panel["layer"] if "name" in layer.get("data", {})]
         rows = [row for name in names for row in spec["datasets"][name] if "quantity" in row]

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import vl_convert
 
 from assocmem.core.errors import InputError, UnknownNameError
 from assocmem.core.results import Results
@@ -84,6 +85,7 @@ def test_every_chart_is_a_valid_specification_and_holds_its_rows(kind, mode):
     assert named
     assert named <= set(quick["datasets"])
     assert all(quick["datasets"][name] for name in named)
+    assert vl_convert.vegalite_to_svg(validated).startswith("<svg")
     assert ("params" in json.dumps(quick)) == (mode == "report" and kind in ("curves", "joined curves", "panels"))
 
 

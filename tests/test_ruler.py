@@ -642,6 +642,17 @@ def test_right_choices_among_candidates_of_each_item(monkeypatch):
         ruler.right_choices(recalls, candidates[0], targets)
 
 
+@pytest.mark.parametrize(
+    ("recalls", "candidates", "right"),
+    [((2, 0), (4, 0), [False, False]), ((0, 3), (4, 3), []), ((0, 0), (4, 0), []), ((2, 0, 3), (2, 4, 3), [[], []]),
+     ((1, 2, 0), (1, 4, 0), [[False, False]]), ((0, 2, 3), (0, 4, 3), [])],
+)  # fmt: skip
+def test_choices_of_nothing_or_by_nothing(recalls, candidates, right):
+    found = ruler.right_choices(np.zeros(recalls), np.zeros(candidates), list(range(recalls[-2])))
+    assert found.shape == recalls[:-1]
+    assert found.tolist() == right
+
+
 def test_ties_and_negatives_are_not_right():
     assert not ruler.right_choices([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]], [0])[0]
     assert not ruler.right_choices([[-1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [0])[0]

@@ -653,3 +653,22 @@ def test_ties_across_large_and_small_shards_count():
     cuts = ((0, 4092), (4092, 4096))
     parts = [store.recall_with_mass(written(store, keys[a:b], values[a:b]), keys[:256]) for a, b in cuts]
     np.testing.assert_allclose(merge(parts).output, 1 / 4096, rtol=1e-10)
+
+
+def test_an_error_in_one_thread_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
+    monkeypatch.setenv("ASSOCMEM_THREADS", "2")
+    through, begun, gone = threaded._go_through, [], threading.Event()
+
+    def failing(*words: Any) -> None:
+        begun.append(threading.current_thread())
+        if begun[0] is threading.current_thread():
+            gone.set()
+            raise MemoryError("no room")
+        gone.wait(5)
+        through(*words)
+
+    monkeypatch.setattr(threaded, "_go_through", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        threaded.attend(*pairs(200_000, 8, 8, 3, np.float32), 1.0)
+    assert len(begun) <= 3

@@ -261,3 +261,19 @@ def test_gaussian_has_no_answer_for_custom_activations():
     found = gaussian_ratio(Custom(lambda s: s), 64, 10)
     assert found.value is None
     assert "known on [-1, 1] only" in found.reason
+
+
+@pytest.mark.parametrize("d", [2, 3, 5, 64, 4096])
+@pytest.mark.parametrize("gap", [1e-2, 1e-3, 1.1e-4, 0.9e-4, 1e-6, 1e-12])
+def test_the_best_sharpness_close_to_a_clean_query_is_within_its_stated_error(d, gap):
+    found = best_sharpness(d, 1 - gap)
+    with mp.workdps(50):
+        wanted = mp.mpf(1 - gap)
+        centre = mp.mpf(d - 1) / (2 * (1 - wanted)) * (1 - (d - 3) * (1 - wanted) / (2 * (d - 1)))
+
+        def above(kappa):
+            return mp.besseli(mp.mpf(d) / 2, kappa) / mp.besseli(mp.mpf(d) / 2 - 1, kappa) - wanted
+
+        ends = (centre * (1 - mp.mpf(10) ** -3), centre * (1 + mp.mpf(10) ** -3))
+        exact = mp.findroot(above, ends, solver="anderson", tol=1e-35, verify=False) / 2
+        assert abs(found.value / exact - 1) <= found.error

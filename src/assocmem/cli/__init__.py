@@ -93,6 +93,8 @@ def run(arguments: list[str] | None = None) -> int:
     except MemoryError as error:
         return _failed(f"there is not enough memory for this: {error or 'an array did not fit'}; ask for less.")
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # it came while a class was made
+            return _failed("stopped.", INTERRUPTED)
         if os.environ.get("ASSOCMEM_TRACEBACK"):
             raise
         return _failed(f"{type(error).__name__}: {error} (ASSOCMEM_TRACEBACK=1 shows where).")

@@ -32,7 +32,7 @@ def reproduce(
     and verdict.json: each printed number beside ours, with interval, exact value and a verdict in words.
     """
     began = time.perf_counter()
-    from assocmem.cli.reproduction import Reproduction, processes
+    from assocmem.cli.reproduction import Reproduction, begin, processes
     from assocmem.report.export import warm
 
     if only:
@@ -41,14 +41,19 @@ def reproduce(
     if quick and workers is None:
         workers = 1  # its tasks are small, and charts are drawn beside
     with processes(1) as drawer, processes(1, ends_on_ctrl_c=True) as aside:
-        drawer.submit(warm)  # what draws is loaded while what measures is
+        begin(drawer, warm)  # what draws is loaded while what measures is
         from assocmem.experiments import catalogue
         from assocmem.experiments.experiment import Settings
 
         wanted = catalogue.chosen(only)
         run = Reproduction(out, Settings(seed=seed, quick=quick, workers=workers), drawer, aside)
         interrupted = run.measure(wanted)
-        rows = run.finish(wanted, seconds=time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        try:
+            rows = run.finish(wanted, seconds=seconds)
+        except KeyboardInterrupt:  # little is left to do
+            interrupted = True
+            rows = run.finish(wanted, seconds=seconds)
     _print_verdicts(rows)
     done = len(run.results)
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {out / 'index.html'}")

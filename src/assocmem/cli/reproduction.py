@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import platform
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -85,29 +85,32 @@ class Reproduction:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
         from threadpoolctl import threadpool_limits
 
+        _load()
         _one_arena()
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
         # Measuring has threads of its own, so BLAS needs none, and charts are drawn beside.
         with threadpool_limits(1, "blas"), Progress(*columns, console=Console(stderr=True)) as bars:
             before = set(multiprocessing.active_children())
-            waiting = self._begun_aside(wanted)
-            helpers = set(multiprocessing.active_children()) - before
+            waiting: dict[str, Future[Results]] = {}
             try:
+                self._begin_aside(wanted, waiting)
                 self._measure_here([e for e in wanted if e.name not in waiting], bars)
                 self._gather(waiting, bars)
             except KeyboardInterrupt:
-                self._end_aside(waiting, helpers)
+                self._end_aside(waiting, set(multiprocessing.active_children()) - before)
                 if self._in_hand is not None:  # it was measured, and only being written and laid out
                     self._keep(self._in_hand)
                 return True
         return False
 
-    def _begun_aside(self, wanted: Sequence[Experiment]) -> dict[str, Future[Results]]:
+    def _begin_aside(self, wanted: Sequence[Experiment], waiting: dict[str, Future[Results]]) -> None:
         """Begin what is measured aside, by name: nothing in a quick run or with one worker."""
         if self.settings.quick or self.settings.workers == 1:
-            return {}
+            return
         alone = replace(self.settings, workers=1)
-        return {e.name: self.aside.submit(e.run, alone) for e in wanted if e.scripted}
+        for experiment in wanted:
+            if experiment.scripted:
+                waiting[experiment.name] = begin(self.aside, experiment.run, alone)
 
     def _measure_here(self, wanted: Sequence[Experiment], bars: Progress) -> None:
         # A quick run is over when the last chart is drawn, so what is slow to measure and quick to draw goes last.
@@ -131,12 +134,11 @@ class Reproduction:
 
     def _end_aside(self, waiting: dict[str, Future[Results]], helpers: set[BaseProcess]) -> None:
         """Keep what is finished aside, and end the rest at once."""
-        for measuring in waiting.values():
-            measuring.cancel()
+        finished = [name for name, measuring in waiting.items() if measuring.done()]
         for helper in helpers:
-            helper.terminate()
+            helper.terminate()  # what waits for it fails; to cancel that first would be an error in its executor
         for name, measuring in waiting.items():
-            if name not in self._charts and measuring.done() and not measuring.cancelled():
+            if name in finished and name not in self._charts:
                 with suppress(Exception):  # it was ended, not wrong
                     self._keep(measuring.result())
 
@@ -187,9 +189,33 @@ def processes(count: int, *, ends_on_ctrl_c: bool = False) -> ProcessPoolExecuto
 
     Ctrl-C is the main process's to answer; theirs ignore it, or end without a word.
     """
-    answer = signal.SIG_DFL if ends_on_ctrl_c else signal.SIG_IGN
+    heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    answer = signal.SIG_DFL if ends_on_ctrl_c and heard else signal.SIG_IGN
     spawn = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(count, mp_context=spawn, initializer=signal.signal, initargs=(signal.SIGINT, answer))
+
+
+def begin(executor: Executor, function: Callable[..., Any], *words: Any) -> Future[Any]:
+    """Submit to one of `processes`, whose process may start with it: Ctrl-C waits until that is ready to answer."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return executor.submit(function, *words)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        executor.submit(signal.pthread_sigmask, signal.SIG_UNBLOCK, {signal.SIGINT})
+        return executor.submit(function, *words)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _load() -> None:
+    """Load what is needed at the end too: Ctrl-C in the midst of an import would leave it half there."""
+    import altair  # noqa: F401
+    import jinja2  # noqa: F401
+    import polars  # noqa: F401
+    import scipy.special  # noqa: F401
+
+    from assocmem.experiments import verdict  # noqa: F401
+    from assocmem.report import export, figures, html  # noqa: F401
 
 
 def _one_arena() -> None:

@@ -15,7 +15,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -88,13 +90,13 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
     cuts, groups = _shares(n, m, len(rows), block)
     parts = [slice(first, last) for first, last in itertools.pairwise(cuts)]
     shares = [([_Tile(rows[i]) for i in group], part) for group in groups for part in parts]
-    left = itertools.count()
+    left, failed = itertools.count(), threading.Event()
 
     def run(_worker: int) -> None:
-        scratch = _Scratch(block)
-        with np.errstate(all="ignore"):
+        with _setting(failed), np.errstate(all="ignore"):
+            scratch = _Scratch(block)
             # Whoever is free takes the next share, so that no thread waits for one on a slower core.
-            while (i := next(left)) < len(shares):
+            while not failed.is_set() and (i := next(left)) < len(shares):
                 tiles, part = shares[i]
                 for tile in tiles:
                     scaled = (queries[tile.at] * factor[tile.at, None]).astype(keys.dtype)
@@ -114,6 +116,16 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
                 at = tiles[0].at
                 output[at], mass[at], peak[at], shift[at], share[at] = _merged(tiles)
     return Attended(output, mass * base, peak * base, shift * base, share)
+
+
+@contextmanager
+def _setting(failed: threading.Event) -> Iterator[None]:
+    """Tell the other threads of an error, or of Ctrl-C, in this one."""
+    try:
+        yield
+    except BaseException:
+        failed.set()
+        raise
 
 
 class _Block:

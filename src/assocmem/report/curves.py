@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 HEIGHT, PANEL_HEIGHT = 380, 260
-PICK = "pick"
+PICK, PICKED = "pick", "picked"
 SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
 _POWERS = ("¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", *(f"¹{digit}" for digit in "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
@@ -57,7 +57,7 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     if canvas.mode == "live":
         layered["params"] = parameters(room=view["x_domain"][1], ink="#444444")
     elif canvas.mode == "report":
-        _pick_by_legend(layered)
+        layered["params"] = _pick_by_legend(layered)
     return layered
 
 
@@ -102,7 +102,7 @@ def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
         kept = [r for r in rows if all(r.get(column) == value for column, value in own["where"].items())]
         drawn.append(_curves(kept, common | dict(own), canvas))
     if canvas.mode == "report":
-        _pick_by_legend(drawn[0])  # one selection serves all panels
+        return {"vconcat": drawn, "params": _pick_by_legend(drawn[0])}  # one selection serves all panels
     return {"vconcat": drawn}
 
 
@@ -153,10 +153,10 @@ def _shown(canvas: Canvas) -> Any:
     return alt.OpacityValue(0.08, condition={"param": PICK, "value": 1.0})
 
 
-def _pick_by_legend(layered: Spec) -> None:
-    """Let clicks on the legend pick series: one layer, any that the legend belongs to, makes the selection."""
-    pick = {"name": PICK, "select": {"type": "point", "fields": ["label"]}, "bind": "legend"}
-    layered["layer"][0]["params"] = [pick]
+def _pick_by_legend(layered: Spec) -> list[Spec]:
+    """Return the selection that clicks on the legend make, in a layer that the legend belongs to."""
+    layered["layer"][0]["name"] = PICKED
+    return [{"name": PICK, "select": {"type": "point", "fields": ["label"]}, "bind": "legend", "views": [PICKED]}]
 
 
 def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes:

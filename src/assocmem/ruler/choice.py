@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,11 +39,10 @@ def right_choices(
         wanted = " or ".join(f"({''.join(f'{b}, ' for b in axes)}C, d_v={d_v})" for axes in dict.fromkeys([(), batch]))
         raise InputError(f"`candidates` must have shape {wanted}, C >= 1; got {values.shape}.")
     chosen = checked_indices(targets, m, count, batch)
-    if values.ndim == 2:  # one product for all items
-        rows, chosen = rows.reshape(1, -1, d_v), np.broadcast_to(chosen, (*batch, m)).reshape(1, -1)
-    else:
-        rows, chosen = rows.reshape(-1, m, d_v), np.broadcast_to(chosen, (*batch, m)).reshape(-1, m)
-    values = values.reshape(-1, count, d_v)
+    # One set of candidates takes one product for all items.
+    shape = (1, math.prod(batch) * m) if values.ndim == 2 else (math.prod(batch), m)
+    rows, chosen = rows.reshape(*shape, d_v), np.broadcast_to(chosen, (*batch, m)).reshape(shape)
+    values = values.reshape(shape[0], count, d_v)
     out = np.empty(rows.shape[:-1], dtype=np.bool_)
     items, step = max(1, _BLOCK // (rows.shape[1] * count or 1)), max(1, _BLOCK // count)
     for first in range(0, rows.shape[0], items):

@@ -29,6 +29,8 @@ from assocmem.theory.optimal import optimal_capacity, optimal_ratio
 from assocmem.theory.roots import root
 
 _SHARPEST = 1e150
+_NEAR = 1e-4
+"""Distance of a cosine from 1 below which the best sharpness comes from a series."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
     """Return the sharpness with the lowest rms ratio for queries at cosine ρ, whatever M is.
 
     The root b of I_{d/2}(2b)/I_{d/2-1}(2b) = ρ: about ρ d / (2 (1 - ρ^2)) for large d. It is 0 for ρ <= 0; at ρ = 1
-    the value is None with a reason. The relative error grows like 1e-14/(1-ρ).
+    the value is None with a reason. Its `error` grows with d and near 1.
 
     >>> round(best_sharpness(64, 0.6).value, 3)
     29.753
@@ -129,9 +131,13 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
         return predict("best sharpness", -math.inf, regime=words, source=source)
     if cosine < 1e-9:  # the left side is 2 b/d there
         return predict("best sharpness", math.log(cosine) + math.log(width / 2), regime=words, source=source)
+    gap = 1 - cosine
+    if gap < _NEAR and width > 1:  # there 1 - I/I = (d-1)/(2 κ) - (d-1)(d-3)/(8 κ²) + ..., κ = 2 b
+        log = math.log((width - 1) / (4 * gap)) + math.log1p(-(width - 3) * gap / (2 * (width - 1)))
+        return predict("best sharpness", log, regime=words, source=source, error=gap * gap + 4 * EPS)
     high = width * cosine / (1 - cosine * cosine) + width
     best = root(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high)
-    error = 64 * EPS * (1 + 1 / (1 - cosine))
+    error = 64 * EPS * (1 + 1 / gap) * (1 + width / 4)
     return predict("best sharpness", math.log(best), regime=words, source=source, error=error)
 
 
