@@ -137,6 +137,7 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
         return predict("best sharpness", log, regime=words, source=source, error=gap * gap + 4 * EPS)
     high = width * cosine / (1 - cosine * cosine) + width
     best = root(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high)
+    # The mean cosine is a difference of logarithms of size d, right to some d eps; its slope in ln b is near the gap.
     error = 64 * EPS * (1 + 1 / gap) * (1 + width / 4)
     return predict("best sharpness", math.log(best), regime=words, source=source, error=error)
 
