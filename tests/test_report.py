@@ -11,7 +11,7 @@ import vl_convert
 from assocmem.core.errors import InputError, UnknownNameError
 from assocmem.core.results import Results
 from assocmem.report.curves import SAMPLERS
-from assocmem.report.export import FORMATS, draw, script_bundle
+from assocmem.report.export import FORMATS, script_bundle, write_pictures
 from assocmem.report.figures import chart, specification
 from assocmem.report.html import as_printed, inline_chart, significant, span, write_report
 from browsing import Tab, browser
@@ -130,19 +130,20 @@ def test_an_unknown_chart_is_refused_by_name(view):
 
 
 def test_pictures_are_what_their_names_say(tmp_path):
-    paths = draw(result("curves"), tmp_path)
+    spec = specification(result("curves"), mode="paper")
+    paths = write_pictures(spec, tmp_path, "demo")
     assert [path.name for path in paths] == [f"demo.{kind}" for kind in FORMATS]
     starts = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<svg", "pdf": b"%PDF-"}
     for path in paths:
         assert path.read_bytes().startswith(starts[path.suffix[1:]]), path
-    small = draw(result("curves"), tmp_path / "small", ("png",), scale=1)[0]
+    small = write_pictures(spec, tmp_path / "small", "demo", ("png",), 1.0)[0]
     width = [int.from_bytes(path.read_bytes()[16:20], "big") for path in (paths[0], small)]
     assert width[0] == pytest.approx(2 * width[1], abs=2)
 
 
 def test_an_unknown_format_writes_nothing(tmp_path):
     with pytest.raises(InputError, match="`formats` must be among png, svg, pdf; got 'gif'"):
-        draw(result("curves"), tmp_path, ("png", "gif"))
+        write_pictures(specification(result("curves")), tmp_path, "demo", ("png", "gif"))
     assert list(tmp_path.iterdir()) == []
 
 

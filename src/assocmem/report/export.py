@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assocmem.core.errors import InputError
 from assocmem.core.files import write_whole
 
-if TYPE_CHECKING:
-    from assocmem.core.results import Results
-
 # A process that only draws imports this module: it stays light.
 FORMATS = ("png", "svg", "pdf")
 PNG_SCALE = 2.0
-
-
-def draw(results: Results, folder: Path, formats: Sequence[str] = FORMATS, *, scale: float = PNG_SCALE) -> list[Path]:
-    """Write a result's chart as `<folder>/<name>.<format>` and return the paths, see `write_pictures`."""
-    from assocmem.report.figures import specification
-
-    return write_pictures(specification(results, mode="paper"), folder, results.name, formats, scale=scale)
 
 
 def warm() -> None:
