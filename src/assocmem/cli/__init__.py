@@ -21,6 +21,8 @@ from typer.exceptions import Abort, Exit, TyperException
 from assocmem.core.errors import AssocmemError, ConvergenceWarning, IllConditionedWarning, UnstableWarning
 
 INTERRUPTED = 130
+NEW_OBJECTS = 50_000
+"""How many more objects than before make Python look for cycles among them: ours are few, and mostly tables."""
 OWN_WARNINGS = (UnstableWarning, IllConditionedWarning, ConvergenceWarning)
 
 app = typer.Typer(
@@ -136,6 +138,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    gc.set_threshold(NEW_OBJECTS)
     status = run()
     gc.freeze()  # nothing needs to be collected any more: with charts in memory Python closes 0.2 s sooner
     sys.exit(status)

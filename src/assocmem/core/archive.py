@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from assocmem._version import __version__
@@ -200,7 +199,7 @@ def _library(name: str) -> Any:
     """Return the array library called `name` if the caller has imported it, else NumPy's."""
     base = name.removeprefix("array_api_compat.")
     if base not in sys.modules or base == "numpy":
-        return np_compat
+        return np
     return ar.namespace(sys.modules[base].asarray([0.0]))
 
 
@@ -212,7 +211,7 @@ def _dtype(name: str, xp: Any, *, floating: bool = False) -> Any:
         dtype = xp.float32
     if dtype is None:
         raise KeyError(f"no{' floating' if floating else ''} dtype {name!r}")
-    return np.dtype(dtype) if xp is np_compat else dtype
+    return np.dtype(dtype) if xp is np else dtype
 
 
 def _check_header(header: Mapping[str, Any], file: Path) -> None:

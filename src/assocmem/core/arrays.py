@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias, cast
 
 import array_api_compat
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from assocmem.core.errors import DTypeError, InputError, NonFiniteError
@@ -27,8 +26,8 @@ DType: TypeAlias = Any
 
 def namespace(*arrays: Array) -> Namespace:
     """Return the array API namespace shared by `arrays`; refuse a mixture of two."""
-    if all(type(a) is np.ndarray for a in arrays):
-        return np_compat
+    if all(isinstance(a, np.ndarray | np.generic) for a in arrays):
+        return np
     try:
         return array_api_compat.array_namespace(*arrays)
     except TypeError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from assocmem.core import arrays as ar
@@ -29,7 +28,7 @@ class Door:
         self, state: State, keys: Array, values: Array, extras: Mapping[str, Array], call: str = "write"
     ) -> tuple[Array, Array, dict[str, Array]]:
         self._check_own(state, call)
-        like = None if state.xp is np_compat else _any_array(state)
+        like = None if state.xp is np else _any_array(state)
         keys = ar.as_array(keys, "keys", like=like)
         values = ar.as_array(values, "values", like=keys)
         if type(keys) is not np.ndarray or type(values) is not np.ndarray:
@@ -88,7 +87,7 @@ class Door:
 
     def _checked_queries(self, state: State, queries: Array, call: str = "recall") -> Array:
         self._check_own(state, call)
-        like = None if state.xp is np_compat else _any_array(state)
+        like = None if state.xp is np else _any_array(state)
         queries = ar.as_array(queries, "queries", like=like)
         if queries.ndim < 2 or queries.shape[-1] != state.d_k:
             hint = " For a single query add an axis: queries[None, :]." if queries.ndim == 1 else ""

@@ -216,7 +216,10 @@ def _fields(value: Any) -> dict[str, Any]:
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """Return `value` as valid JSON: no NaN, no infinity, Unicode kept."""
     encoder = _ENCODER if indent is None else json.JSONEncoder(allow_nan=False, ensure_ascii=False, indent=indent)
-    return encoder.encode(plain(value))
+    try:
+        return encoder.encode(value)  # most values are plain already, and to find out otherwise costs little
+    except (TypeError, ValueError):
+        return encoder.encode(plain(value))
 
 
 def _read_ndjson(path: Path) -> tuple[dict[str, Any], list[Row]]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, ClassVar, Literal
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from assocmem.core import arrays as ar
@@ -123,7 +122,7 @@ class Store(Door, ABC):
         self, d_k: int, d_v: int, batch: tuple[int, ...], like: Array | None, state_dtype: str | None, *, pinned: bool
     ) -> State:
         if like is None:
-            xp, device, io = np_compat, None, np.dtype(np.float64)
+            xp, device, io = np, None, np.dtype(np.float64)
         else:
             like = ar.as_array(like, "like")
             xp = ar.namespace(like)

@@ -9,13 +9,12 @@ from assocmem import theory
 from assocmem.core.register import make_store
 from assocmem.core.sharpness import Constant, LogN, Sharpness
 from assocmem.core.store import Store
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, article, parts
+from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, article, parts
 from assocmem.lab.capacity import capacity
 from assocmem.lab.search import PRECISION
 from assocmem.stores.softmax import SoftmaxAttention
 
 D_K = 64
-QUICK_PRECISION = 0.15
 QUICK_LARGEST = 2**12  # where a quick run looks for a crossing that isn't there
 
 

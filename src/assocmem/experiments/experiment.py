@@ -16,6 +16,9 @@ from assocmem.lab.workers import Workers
 
 Progress = Callable[[int, int], None]
 
+QUICK_PRECISION = 0.15
+"""Relative precision of a capacity in a quick run."""
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assocmem.core.register import make_store
 from assocmem.core.store import Store
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
+from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.capacity import capacity
 
 D_K = 64
@@ -28,7 +28,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         for j, cosine in enumerate(cosines):
             found = capacity(
                 one, D_K, seed=settings.seed, cosine=cosine, workers=settings.workers,
-                progress=part(i * len(cosines) + j), precision=0.08 if settings.quick else 0.02,
+                progress=part(i * len(cosines) + j), precision=QUICK_PRECISION if settings.quick else 0.02,
             )  # fmt: skip
             rows.append(found.row() | {"experiment": "query-noise", "label": one[0]})
     softmax = {r["cosine"]: r["theory"] for r in rows if r["label"] == "softmax, beta 8"}

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from assocmem.core.register import make_store
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
+from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.capacity import capacity
 
 WIDTHS = (16, 32, 64, 128, 256, 512)
@@ -29,7 +29,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         for j, d in enumerate(widths):
             found = capacity(
                 (label, make_store(key)), d, seed=settings.seed, workers=settings.workers,
-                progress=part(i * len(widths) + j), precision=0.08 if settings.quick else 0.02,
+                progress=part(i * len(widths) + j), precision=QUICK_PRECISION if settings.quick else 0.02,
             )  # fmt: skip
             mine.append(found.row() | {"experiment": "widths", "label": label, "declared_exponent": declared})
         slope = exponent([(r["d_k"], r["value"]) for r in mine if r["d_k"] >= min(WIDEST_FIT, max(widths) // 2)])

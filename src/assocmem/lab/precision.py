@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import array_api_compat.numpy as np_compat
 import numpy as np
 
 from assocmem.core.arrays import to_numpy
@@ -128,7 +127,7 @@ def _reference(
 def _single_writes(
     task: _Task, keys: FloatArray, values: FloatArray
 ) -> tuple[dict[int, FloatArray], dict[int, FloatArray], dict[int, FloatArray]]:
-    xp: Any = np_compat
+    xp: Any = np
     if task.dtype not in NUMPY_DTYPES:
         import array_api_compat.torch as xp
     asked = xp.asarray(keys)
