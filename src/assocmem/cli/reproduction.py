@@ -143,17 +143,17 @@ class Reproduction:
                     self._keep(measuring.result())
 
     def _keep(self, found: Results) -> None:
-        """Write a result and have it drawn; its chart is laid out here, for the report too."""
+        """Have a result drawn, and write it meanwhile; its chart is laid out here, for the report too."""
         from assocmem.report.export import FORMATS, PNG_SCALE, write_pictures
         from assocmem.report.figures import specification
         from assocmem.report.html import inline_chart
 
         self._in_hand = found
         formats, scale = (("png",), 1.0) if self.settings.quick else (FORMATS, PNG_SCALE)
-        found.write(self.out)
         spec = specification(found)
-        self._charts[found.name] = inline_chart(spec)
         self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
+        found.write(self.out)
+        self._charts[found.name] = inline_chart(spec)
         self.results.append(found)
         self._in_hand = None
 

@@ -37,6 +37,8 @@ CHUNK_NUMBERS = 2**18
 """Weights computed by one call."""
 CHUNK_PAIRS = 2**15
 """Pairs in one call at most."""
+LONG_ROW = 2**12
+"""Numbers in one row that the maximum runs over."""
 MOST_SHARES = 24
 """Shares of the work: enough that no thread waits long for another, few enough that to merge them costs little."""
 FEWEST_PAIRS = 2**12
@@ -204,8 +206,8 @@ class _Tile:
         flat = scratch.weights[: n * rows].reshape(n, rows)
         logits = flat.reshape(stack, slab, rows)
         np.matmul(keys.reshape(stack, slab, keys.shape[1]), self.queries, out=logits)
-        # Folding 16 pairs into one long row lets the maximum run over long rows.
-        fold = 16 if n % 16 == 0 else 1
+        # Folding many pairs into one long row lets the maximum run over long rows.
+        fold = math.gcd(n, 1 << max(0, (LONG_ROW // rows).bit_length() - 1))
         top = flat.reshape(n // fold, fold * rows).max(axis=0).reshape(fold, rows).max(axis=0)
         self._follow(top)
         if self.shifted:
@@ -214,7 +216,8 @@ class _Tile:
         self.total += scratch.ones[:n] @ flat
         sums = scratch.sums[: stack * self.sums.size].reshape(stack, *self.sums.shape)
         np.matmul(logits.mT, values.reshape(stack, slab, values.shape[1]), out=sums)
-        self.sums += sums[0] if stack == 1 else np.add.reduce(sums, axis=0)
+        # A product with ones adds them up faster than NumPy's sum.
+        self.sums += (scratch.ones[:stack] @ sums.reshape(stack, -1)).reshape(self.sums.shape)
 
     def absorb_one(self, keys: Floats, values: Floats, scratch: _Scratch) -> None:
         """Take in the pairs for a single query, by matrix-vector products."""
