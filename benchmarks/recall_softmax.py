@@ -7,8 +7,8 @@ memory as tensors (1, 1, n, 64), its fused form, with all of torch's threads. Th
 that whatever else the machine does meets both; medians and their ratio are printed, with the largest difference of
 the outputs. Between the calls is a pause, because torch's threads go on turning for a while after their work and would
 take a core from whoever comes next. In turn with them comes the least that NumPy can do: the two matrix products of
-the recall alone, without maximum, exponential and sum, in blocks of the sizes that are fastest here. The peak is the process's resident memory above what it was before the recall, the output included.
-Then time against M with 64 queries: the slope of log time over log M.
+the recall alone, without maximum, exponential and sum. The peak is the process's resident memory above what it was
+before the recall, the output included. Then time against M with 64 queries: the slope of log time over log M.
 
 Both environment variables change which kernels OpenBLAS picks, and the ratios with them, so the benchmark refuses to
 run while one is set. ASSOCMEM_THREADS sets the threads of our side.
@@ -176,7 +176,8 @@ def main(as_json: bool = False, repeats: int = 9, quick: bool = False) -> dict[s
         print(json.dumps(result))
         return result
     print(f"softmax recall, d = {WIDTH}, float32, {rows[0]['threads']} threads; load before and now {result['load']}")
-    print(f"{'M':>9} {'queries':>8} {'ours':>10} {'torch':>10} {'products':>10} {'ratio':>6} {'best':>6} {'peak MB':>8} {'differ':>8}")
+    titles = {"M": 9, "queries": 8, "ours": 10, "torch": 10, "products": 10, "ratio": 6, "best": 6, "peak MB": 8}
+    print(*(f"{title:>{width}}" for title, width in (titles | {"differ": 8}).items()))
     for row in rows[:-1]:
         peak = "?" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.1f}"
         print(

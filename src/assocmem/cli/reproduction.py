@@ -150,9 +150,11 @@ class Reproduction:
 
         self._in_hand = found
         formats, scale = (("png",), 1.0) if self.settings.quick else (FORMATS, PNG_SCALE)
-        spec = specification(found)
-        self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
-        found.write(self.out)
+        try:
+            spec = specification(found)
+            self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
+        finally:  # a chart that fails takes no table with it
+            found.write(self.out)
         self._charts[found.name] = inline_chart(spec)
         self.results.append(found)
         self._in_hand = None
