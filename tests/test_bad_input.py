@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from assocmem.core.errors import AssocmemError, DTypeError, InputError, NonFiniteError
+from assocmem.core.features import FeatureMap, Rectified
 from assocmem.core.register import make_store, stores
 from assocmem.core.store import Store
 from assocmem.memory import Memory
@@ -178,7 +179,7 @@ def test_the_state_of_another_store_is_refused_in_one_sentence():
     mine, other = make_store("outer-product"), make_store("ttt-linear")
     x = np.eye(3)
     state = other.write(other.empty(3, 3), x, x)
-    words = r"`state` of OuterProduct\.{} must come from OuterProduct\.empty; it is a state of TTTLinear\."
+    words = r"`state` of OuterProduct\.{} must come from the `empty` of OuterProduct; it is a state of TTTLinear\."
     for again in (state, pickle.loads(pickle.dumps(state))):
         for call, given in (("write", (x, x)), ("recall", (x,)), ("scan", (x, x, x)), ("forget", (x, x))):
             with pytest.raises(InputError, match=words.format(call)):
@@ -192,12 +193,34 @@ def test_the_state_of_another_store_is_refused_in_one_sentence():
     with pytest.raises(InputError, match="it is a state of SoftmaxAttention"):
         make_store("relu").merge(own)
     for nothing in (None, 3, x):
-        with pytest.raises(InputError, match=r"must come from OuterProduct\.empty; got"):
+        with pytest.raises(InputError, match=r"must come from the `empty` of OuterProduct; got"):
             mine.write(nothing, x, x)
-        with pytest.raises(InputError, match=r"must come from OuterProduct\.empty; got"):
+        with pytest.raises(InputError, match=r"must come from the `empty` of OuterProduct; got"):
             mine.recall(nothing, x)
-        with pytest.raises(InputError, match=r"must come from OuterProduct\.empty; got"):
+        with pytest.raises(InputError, match=r"must come from the `empty` of OuterProduct; got"):
             mine.merge(nothing)
+
+
+@pytest.mark.parametrize("key", ["linear-attention", "delta-net"])
+def test_the_state_of_another_feature_map_is_refused_and_that_of_the_same_is_taken(key):
+    class Doubled(FeatureMap):
+        formula = "2 x^2"
+        nonnegative = True
+
+        def __call__(self, x):
+            return 2 * x**2
+
+        def width(self, d):
+            return d
+
+    keys, values = np.array([[0.6, 0.8]]), np.array([[3.0]])
+    mine, again, other = (make_store(key, feature=f) for f in (Doubled(), Doubled(), Rectified()))
+    state = mine.write(mine.empty(2, 1), keys, values)
+    np.testing.assert_array_equal(again.recall(state, keys), mine.recall(state, keys))
+    with pytest.raises(InputError, match=r"with Rectified\(.*\); it is a state of \w+ with Doubled, φ\(x\) = 2 x\^2\."):
+        other.recall(state, keys)
+    with pytest.raises(InputError, match="it is a state of"):
+        other.write(state, keys, values)
 
 
 def test_a_pickled_state_of_an_earlier_version_without_a_maker_is_still_taken():

@@ -275,6 +275,18 @@ def test_a_reader_that_has_enough_ends_the_command_quietly():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(("closing", "status"), [("list >&-", 0), ("list >&- 2>&-", 0), ("nonsense 2>&-", 2)])
+def test_a_closed_output_is_nowhere_and_no_fault(closing, status):
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m assocmem {closing}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
 def test_json_reaches_other_programs_whole():
     done = python("show", "softmax", "--json")
     assert strict_json(done.stdout)["key"] == "softmax"

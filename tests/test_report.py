@@ -89,6 +89,16 @@ def test_every_chart_is_a_valid_specification_and_holds_its_rows(kind, mode):
     assert ("params" in json.dumps(quick)) == (mode == "report" and kind in ("curves", "joined curves", "panels"))
 
 
+@pytest.mark.parametrize(("across", "kind"), [(True, "log"), (False, "linear")])
+def test_a_live_chart_of_a_view_without_limits_takes_them_from_its_rows(across, kind):
+    view = {"kind": "curves", "x": "n_memories", "order": ["a"], "x_log": across}
+    spec = specification(Results("demo", curve_rows(), {"view": view}), mode="live")
+    places = [row["n_memories"] for row in curve_rows()]
+    assert next(p["value"] for p in spec["params"] if p["name"] == "room") == max(places)
+    axis = next(layer["encoding"]["x"]["scale"] for layer in spec["layer"] if "x" in layer.get("encoding", {}))
+    assert (axis["type"], axis["domain"][0]) == (kind, min(places))
+
+
 def test_a_broken_chart_does_not_pass_the_schema():
     drawn = chart(result("curves"), mode="paper")
     drawn.layer[0].mark = {"type": "no such mark"}

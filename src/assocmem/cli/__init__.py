@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from typer.exceptions import Abort, Exit, TyperException
@@ -122,6 +122,11 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
+def _nowhere() -> TextIO:
+    """Return a stream for what is printed where the caller closed ours."""
+    return open(os.devnull, "w", encoding="utf-8")
+
+
 def _enough() -> int:
     """Whoever reads our output has enough of it; what is left must not fail again when Python closes."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -135,6 +140,8 @@ def _failed(sentence: str, status: int = 2) -> int:
 
 def main() -> None:
     """Entry point of the `assocmem` command; what the terminal's encoding lacks is shown as "?"."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -15,7 +15,7 @@ from assocmem.cli.output import print_table
 from assocmem.cli.settings import writable
 
 OUT = Path("reproduced")
-TITLE = "Every printed number, repeated (root mean squares over trials; of the optimal linear store medians)"
+TABLE_TITLE = "Every printed number, repeated (root mean squares over trials; of the optimal linear store medians)"
 
 
 @app.command()
@@ -32,7 +32,8 @@ def reproduce(
     and verdict.json: each printed number beside ours, with interval, exact value and a verdict in words.
     """
     began = time.perf_counter()
-    from assocmem.cli.reproduction import Reproduction, begin, processes
+    from assocmem.cli.reproduction import Reproduction, begin
+    from assocmem.core.processes import processes
     from assocmem.report.export import warm
 
     if only:
@@ -86,7 +87,7 @@ def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
         ours, exact = significant(r["value"]), significant(r["exact"])
         lines.append([r["name"], printed, ours, span(r["low"], r["high"]), exact, verdict])
     columns = ["number", "printed", "measured", "95 % interval", "exact", "verdict"]
-    print_table(columns, lines, title=TITLE, numeric=columns[1:5])
+    print_table(columns, lines, title=TABLE_TITLE, numeric=columns[1:5])
     for i, note in enumerate(notes):
         print(f"({i + 1}) {note}")
     covered = [r["exact_in_interval"] for r in rows if r["exact_in_interval"] is not None]

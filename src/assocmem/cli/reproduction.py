@@ -7,7 +7,7 @@ import multiprocessing
 import platform
 import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -186,19 +186,8 @@ class Reproduction:
         return rows
 
 
-def processes(count: int, *, ends_on_ctrl_c: bool = False) -> ProcessPoolExecutor:
-    """Return fresh processes, started as they are needed: what they take of memory goes back when they end.
-
-    Ctrl-C is the main process's to answer; theirs ignore it, or end without a word.
-    """
-    heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
-    answer = signal.SIG_DFL if ends_on_ctrl_c and heard else signal.SIG_IGN
-    spawn = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count, mp_context=spawn, initializer=signal.signal, initargs=(signal.SIGINT, answer))
-
-
 def begin(executor: Executor, function: Callable[..., Any], *words: Any) -> Future[Any]:
-    """Submit to one of `processes`, whose process may start with it: Ctrl-C waits until that is ready to answer."""
+    """Submit to `core.processes`, where one may start with it: Ctrl-C waits until that is ready to answer."""
     if not hasattr(signal, "pthread_sigmask"):
         return executor.submit(function, *words)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

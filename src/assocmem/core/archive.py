@@ -82,7 +82,7 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[St
     try:
         store = decoded(header["settings"], header["class"], file)
         _check_header(header, file)
-        state = _state(header, arrays, like, type(store).__name__)
+        state = _state(header, arrays, like, store.maker)
     except (KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"the header of {file.name} is damaged: {type(error).__name__} {error}.") from error
     if not isinstance(store, Store):

@@ -52,13 +52,18 @@ class Door:
             extras = self._checked_extras(state, keys, extras, traits, call)
         return keys, values, dict(extras)
 
+    @property
+    def maker(self) -> str:
+        """Name of the stores that take this one's states: its class, and in some the feature map that was written."""
+        return type(self).__name__
+
     def _check_own(self, state: State, call: str) -> None:
-        """Refuse what is no state, and the state of a store of another class."""
-        made = type(self).__name__
+        """Refuse what is no state, and the state of another store: of another class or another feature map."""
+        made = self.maker
         if isinstance(state, State) and state.kind in (made, ""):
             return
         got = f"it is a state of {state.kind}" if isinstance(state, State) else f"got {type(state).__name__}"
-        raise InputError(f"`state` of {self.name}.{call} must come from {made}.empty; {got}.")
+        raise InputError(f"`state` of {self.name}.{call} must come from the `empty` of {made}; {got}.")
 
     def _shaped(self, state: State, x: Array, name: str, width: int, call: str) -> Array:
         shape = x.shape

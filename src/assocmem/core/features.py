@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Any
@@ -36,6 +36,11 @@ class FeatureMap(ABC):
     @abstractmethod
     def formula(self) -> str:
         """φ(x) as a plain-text formula."""
+
+    @property
+    def words(self) -> str:
+        """The map and its settings, the same in every process."""
+        return repr(self) if is_dataclass(self) else f"{type(self).__name__}, φ(x) = {self.formula}"
 
     @property
     def nonnegative(self) -> bool:

@@ -130,7 +130,7 @@ class Store(Door, ABC):
         # Without `like` the dtype is only a stand-in until the first write, in whose library it is looked up.
         named = state_dtype is not None and (like is not None or hasattr(np, str(state_dtype)))
         dtype = ar.dtype_named(state_dtype, xp) if named else ar.state_dtype_for(io, xp)
-        bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, None, type(self).__name__)
+        bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, None, self.maker)
         return self._blank(bare)
 
     def _following(self, state: State, like: Array) -> State:
@@ -170,7 +170,7 @@ class Store(Door, ABC):
         The thousands of single writes of a streaming use pass here; all others take the long way, which also
         knows what to say.
         """
-        if type(state) is not State or state.kind != type(self).__name__:
+        if type(state) is not State or state.kind != self.maker:
             return False
         dtype = state.dtype
         if not state.n or type(keys) is not np.ndarray or type(values) is not np.ndarray or keys.ndim < 2:

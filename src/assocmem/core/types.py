@@ -114,7 +114,7 @@ class State:
     dtype: dtype of the floating arrays.
     pinned: whether namespace and dtype were fixed by `empty(like=...)`; else the first write fixes them.
     held: working storage that is no part of the learned state, such as a doubling buffer.
-    kind: class name of the store that made it, which no other store takes; "" where that is not known.
+    kind: the maker's name (`Store.maker`); stores of another refuse it. "" where that is not known.
     """
 
     arrays: Mapping[str, Array]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import multiprocessing
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from assocmem.core.errors import InputError
 from assocmem.core.files import write_whole
+from assocmem.core.processes import processes
 from assocmem.page import offer
 from assocmem.page.data import document, offered, paths
 from assocmem.page.vendor import STATIC
@@ -81,8 +80,7 @@ def _over(shelves: Sequence[Sequence[str]], workers: int) -> Iterator[list[tuple
     if workers == 1 or len(shelves) < 2:
         yield from map(_documents, shelves)
         return
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(shelves)), mp_context=spawn) as pool:
+    with processes(min(workers, len(shelves)), ends_on_ctrl_c=True) as pool:
         try:
             yield from pool.map(_documents, shelves)
         except BaseException:

@@ -53,6 +53,9 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x
     axis ends, `ink` the colour of marker and ring.
     """
+    if canvas.mode == "live" and not view.get("x_domain"):
+        places = [r[view["x"]] for r in rows if r.get(view["x"]) is not None]
+        view = {**view, "x_domain": (min(places, default=1), max(places, default=10))}
     layered = _curves(rows, view, canvas)
     if canvas.mode == "live":
         layered["params"] = parameters(room=view["x_domain"][1], ink="#444444")
@@ -171,7 +174,7 @@ def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes
     x, log_y = view["x"], bool(view.get("y_log", True))
     across = scale(bool(view.get("x_log", True)), view.get("x_domain"), nice=False)
     if live:
-        across = alt.Scale(type="log", nice=False, domain=[view["x_domain"][0], alt.ExprRef("room")])
+        across = alt.Scale(type=across.type, nice=False, domain=[view["x_domain"][0], alt.ExprRef("room")])
     legend = alt.Legend(title=None, symbolType="circle") if view.get("legend", canvas.mode != "live") else None
     return _Axes(
         x=x,

@@ -146,6 +146,11 @@ class DeltaNet(_DeltaRule):
             raise InputError(f"`feature` of DeltaNet must be a FeatureMap; got {self.feature!r}.")
 
     @property
+    def maker(self) -> str:
+        """The class with its feature map: sums over other features mean nothing to it."""
+        return f"{type(self).__name__} with {self.feature.words}"
+
+    @property
     def traits(self) -> Traits:
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
         return _traits(self.strength, None, self.strength == 1 and isinstance(self.feature, Identity))

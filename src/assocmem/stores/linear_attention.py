@@ -78,6 +78,11 @@ class LinearAttention(RecurrentStore):
             )
 
     @property
+    def maker(self) -> str:
+        """The class with its feature map: sums over other features mean nothing to it."""
+        return f"{type(self).__name__} with {self.feature.words}"
+
+    @property
     def traits(self) -> Traits:
         """Linear, order-free, bounded; a key written again averages where normalised, else adds."""
         return _AVERAGING if self.normalise else _ADDING
