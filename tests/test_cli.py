@@ -93,7 +93,7 @@ def test_capacity_gives_the_exact_number_and_measures_it_within_two_per_cent(ask
     half = (row["high"] - row["low"]) / 2
     assert abs(row["value"] - row["theory"]) < 2 * half < 0.05 * exact
     assert (row["d_k"], row["seed"], row["statistic"]) == (64, 0, "rms")
-    for name in ("value", "low, high", "theory", "difference", "threshold", "cosine", "n_trials"):
+    for name in ("value", "low", "high", "theory", "difference", "threshold", "cosine", "n_trials"):
         assert row["definitions"][name]
 
 

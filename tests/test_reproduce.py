@@ -26,6 +26,7 @@ from commandline import strict_json
 
 pytestmark = pytest.mark.xdist_group("reproduce")
 NAMES = [e.name for e in experiments()]
+RATIOS = {"linear-stores", "activations", "exponential", "long-contexts", "ridge-peak"}
 HEADER = {
     "config", "seed", "versions", "commit", "machine", "python", "seconds", "definitions", "title", "question",
     "caption", "view",
@@ -338,6 +339,15 @@ def test_a_chart_that_fails_is_reported_and_tables_stay(ask, tmp_path, monkeypat
     assert "asks for the chart 'no such chart'" in said.err.splitlines()[-1]
     assert Results.read(tmp_path / "bars.ndjson").rows
     assert not (tmp_path / "index.html").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_column_of_a_result_is_defined_and_nothing_else(folder, name):
+    found = Results.read(folder.out / f"{name}.ndjson")
+    words = found.header["definitions"]
+    assert set(words) == set(found.columns)
+    assert all(words.values())
+    assert words.get("value", "").startswith("interference-to-signal ratio") == (name in RATIOS)
 
 
 def test_progress_goes_to_stderr_and_the_table_to_stdout(folder):

@@ -35,6 +35,7 @@ def capacity(
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
     from assocmem.cli.user_code import made_store, user_code
+    from assocmem.lab.capacity import DEFINITIONS
     from assocmem.lab.capacity import capacity as measure_capacity
 
     named = {"beta": beta, "terms": terms, "power": power, "sharpness": sharpness, "reference": reference}
@@ -49,7 +50,9 @@ def capacity(
         )  # fmt: skip
     row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
     if as_json:
-        print_json({"settings": settings, **row}, CAPACITY_WORDS | {"statistic": row["definition"]})
+        exact = "whether theory is exact (in the mean square, for uniform unit keys) or a labelled approximation"
+        words = DEFINITIONS | {"theory_exact": exact, "statistic": row["definition"]}
+        print_json({"settings": settings, **row}, words)
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     if row["theory_exact"] is False:
@@ -177,18 +180,6 @@ def _used(row: dict[str, Any]) -> str:
     return f"{row['d_k']}" + (f" ({dropped} constant, left out)" if dropped else "")
 
 
-CAPACITY_WORDS = {
-    "value": "measured capacity: the M at which the statistic of the ratio crosses the threshold; M counts the target",
-    "low, high": "ends of the 95 % interval of the measured capacity",
-    "theory": "capacity that theory gives for random unit keys; null with a reason where there is none",
-    "theory_log": "natural logarithm of the same, finite where the number is not",
-    "theory_exact": "whether theory is exact (in the mean square, for uniform unit keys) or a labelled approximation",
-    "difference": "measured over predicted, less one",
-    "ratio_there": "the ratio at largest_m, the largest M that was measured",
-    "n_trials": "independent trials at the measured M with the fewest",
-    "threshold": "interference-to-signal ratio that counts as failure (dimensionless amplitude ratio)",
-    "cosine": "cosine between a query and the stored key that it asks for",
-}
 MEASURE_WORDS = {
     "value": "in capacities: M at which the ratio crosses the threshold, the target counted; in curve: the ratio",
     "low, high": "ends of the 95 % interval over random subsets of the given rows",

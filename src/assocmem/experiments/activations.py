@@ -31,7 +31,8 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     return Outcome(
         rows,
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": [label for label, _ in STORES],
-         "rule": 1.0, "rule_text": "recall fails: interference larger than signal"},
+         "dashes": {"SwiGLU, shared gate": [6, 6]}, "rule": 1.0,
+         "rule_text": "recall fails: interference larger than signal"},
         "Nearly parallel lines: every activation of this kind keeps the signal and lowers each interference term, so "
         "the ratio stays about sqrt(M) times a constant. Squared ReLU and shared-gate SwiGLU all but coincide.",
         {"d_k": D_K},

@@ -55,7 +55,9 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         ],
     }
     rows = [row | {"shown_age": row["age"] + 1} for row in rows]
-    return Outcome(rows, view, _caption(rows, n), {"d_k": D_K, "d_v": D_V, "n_memories": n}, DEFINITIONS)
+    return Outcome(
+        rows, view, _caption(rows, n), {"d_k": D_K, "d_v": D_V, "n_memories": n}, DEFINITIONS | {"shown_age": "age + 1"}
+    )
 
 
 def _caption(rows: Sequence[Row], n: int) -> str:

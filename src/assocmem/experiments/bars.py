@@ -49,6 +49,14 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "One draw of random unit keys, d_k = 64. The target is orange; every other bar is interference. Softmax at "
         f"beta = 2 fails after a few dozen memories (exactly {blunt:.1f}); at beta = 8 {panels[-1][3]} leave no trace.",
         {"d_k": D_K},
+        {
+            "panel": "the store, its sharpness and M",
+            "index": "of the memory; 0 is the one asked for",
+            "end": "where its bar ends: index + 0.9",
+            "weight": "of the memory's value in the recall, over the target's",
+            "target": "whether it is the memory asked for",
+            "ratio": "interference over signal of the recall, by weights: sqrt(sum over i != j of A_ij^2)/|A_jj|",
+        },
     )
 
 

@@ -10,7 +10,7 @@ from assocmem.core.register import make_store
 from assocmem.core.sharpness import Constant, LogN, Sharpness
 from assocmem.core.store import Store
 from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, article, parts
-from assocmem.lab.capacity import capacity
+from assocmem.lab.capacity import DEFINITIONS, capacity
 from assocmem.lab.search import PRECISION
 from assocmem.stores.softmax import SoftmaxAttention
 
@@ -52,6 +52,13 @@ LINES = (
          "V^T softmax(8 ln M / ln 1024 K x)", policy=LogN(1024, 8.0)),
 )  # fmt: skip
 
+WORDS = {
+    "formula": "f(x), K and V the stored keys and values as rows",
+    "article_name": "the store in the article's words",
+    "article": "the article's capacity, null where it prints words or nothing",
+    "gaussian": "capacity by the Gaussian approximation of similarities, null where there is none",
+}
+
 
 def _answer(settings: Settings, progress: Progress) -> Outcome:
     printed = {item["store"]: item["printed"] for item in article()["capacities"]}
@@ -87,6 +94,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "root mean square. With beta growing like log M the ratio falls as M grows and does not reach 1 up to the "
         f"largest M looked at, {looked:,} (by theory it turns and reaches 1 near 1e26).",
         {"d_k": D_K},
+        DEFINITIONS | WORDS,
     )
 
 

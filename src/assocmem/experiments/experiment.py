@@ -76,10 +76,12 @@ class Experiment:
         outcome = self.answer(settings, progress or _silent)
         seconds = time.perf_counter() - began
         config = {"quick": settings.quick, **outcome.config}
-        words = {**DEFINITIONS, **outcome.definitions}
+        rows = tuple(outcome.rows)
+        known = {**DEFINITIONS, **outcome.definitions}
+        words = {column: known[column] for column in dict.fromkeys(c for row in rows for c in row) if column in known}
         header = header_for(config=config, seed=settings.seed, seconds=seconds, definitions=words)
         header |= {"title": self.title, "question": self.question, "caption": outcome.caption, "view": outcome.view}
-        return Results(self.name, tuple(outcome.rows), header)
+        return Results(self.name, rows, header)
 
 
 def _silent(_done: int, _total: int) -> None:

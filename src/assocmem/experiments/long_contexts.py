@@ -20,6 +20,8 @@ RULES = (
     ("Qwen LogN", QwenLogN(REFERENCE, BETA)),
     ("YaRN", YaRN(REFERENCE, BETA)),
 )
+DASHES = {"Qwen LogN": [8, 8], "YaRN": [5, 5]}
+"""Where rules coincide, the dashes of the later leave the earlier to be seen."""
 _FAR_ROWS: dict[Settings, list[Row]] = {}
 
 
@@ -37,7 +39,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     return Outcome(
         rows,
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": [label for label, _ in RULES],
-         "rule": 1.0, "rule_text": "recall fails: interference larger than signal"},
+         "dashes": DASHES, "rule": 1.0, "rule_text": "recall fails: interference larger than signal"},
         _caption(),
         {"d_k": D_K, "beta": BETA, "reference": REFERENCE},
     )  # fmt: skip

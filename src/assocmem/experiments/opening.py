@@ -45,6 +45,12 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         f"One recall of the letter {LETTER} from each store. With {max(COUNTS)} characters in the outer product "
         f"the interference is {worst:.1f} times the signal; softmax at beta = 8 still shows the letter.",
         {"d_k": D_K, "letter": LETTER, "n_memories": counts},
+        {
+            "ratio": "interference over signal of this recall, by weights: sqrt(sum over i != j of A_ij^2)/|A_jj|",
+            "row": "of the picture, from the top",
+            "column": "of the picture, from the left",
+            "ink": "the recalled value there, divided by the target's weight and cut to 0 (white) .. 1 (black)",
+        },
     )
 
 

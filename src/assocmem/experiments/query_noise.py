@@ -5,7 +5,7 @@ from __future__ import annotations
 from assocmem.core.register import make_store
 from assocmem.core.store import Store
 from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
-from assocmem.lab.capacity import capacity
+from assocmem.lab.capacity import DEFINITIONS, capacity
 
 D_K = 64
 COSINES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -39,6 +39,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         f"A noisy query lowers the signal to σ(cosine) and leaves the interference as it was. It costs softmax most: "
         f"from {softmax[1.0]:,.0f} memories with a clean query to {softmax[0.6]:,.0f} at cosine 0.6.",
         {"d_k": D_K, "cosines": cosines},
+        DEFINITIONS,
     )  # fmt: skip
 
 

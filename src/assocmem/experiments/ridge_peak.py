@@ -25,7 +25,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     return Outcome(
         rows,
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "y_title": "median interference / signal",
-         "order": [label for label, _ in stores], "rule": 1.0,
+         "order": [label for label, _ in stores], "join": True, "rule": 1.0,
          "rule_text": "recall fails: interference larger than signal"},
         f"Asked with queries at cosine {COSINE:g}, exact least squares does worst where it just fits: the measured "
         f"median peaks at {peak[0]:.1f} for M = {peak[1]}, because its solution there amplifies whatever is not a "

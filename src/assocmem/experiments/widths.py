@@ -8,7 +8,7 @@ import numpy as np
 
 from assocmem.core.register import make_store
 from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
-from assocmem.lab.capacity import capacity
+from assocmem.lab.capacity import DEFINITIONS, capacity
 
 WIDTHS = (16, 32, 64, 128, 256, 512)
 STORES = (
@@ -42,6 +42,10 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "Fitted exponents over the wider half: " + ", ".join(words) + ". Finite width lowers each a little: the exact "
         "capacity of squared ReLU is 2 d (d + 2)/3 + 1, not d^2.",
         {"widths": widths},
+        DEFINITIONS | {
+            "declared_exponent": "of the capacity's growth with d_k at large width, by theory",
+            "fitted_exponent": "slope of log capacity over log d_k, least squares over the wider half",
+        },
     )  # fmt: skip
 
 

@@ -21,6 +21,25 @@ BETWEEN = (
     "between the two next to it, which can differ by some thousandths of M"
 )
 
+DEFINITIONS = {
+    "value": "measured capacity: the M at which the statistic of the ratio crosses the threshold; M counts the target",
+    "low": "lower end of the 95 % interval of the measured capacity",
+    "high": "upper end of the 95 % interval of the measured capacity",
+    "threshold": "interference-to-signal ratio that counts as failure (dimensionless amplitude ratio)",
+    "cosine": "cosine between a query and the stored key that it asks for",
+    "n_trials": "independent trials at the measured M with the fewest",
+    "largest_m": "the largest M that was measured",
+    "ratio_there": "the ratio at largest_m",
+    "reason": "why there is no measured capacity, empty where there is",
+    "note": "what to know about it, empty where there is nothing",
+    "theory": "capacity that theory gives for random unit keys; null with a reason where there is none",
+    "theory_log": "natural logarithm of the same, finite where the number is not",
+    "theory_source": "what theory rests on",
+    "theory_reason": "why theory gives none, empty where it does",
+    "difference": "measured over predicted, less one",
+    "definition": "of the statistic of the ratio",
+}
+
 
 @dataclass(frozen=True)
 class MeasuredCapacity:
@@ -47,7 +66,7 @@ class MeasuredCapacity:
         return self.measured.value / self.prediction.value - 1
 
     def row(self) -> dict[str, Any]:
-        """Return one tidy row."""
+        """Return one tidy row (columns: see DEFINITIONS)."""
         found, theory = self.measured, self.prediction
         return {
             "store": self.store, "label": self.label, "d_k": self.d_k, "cosine": self.cosine,

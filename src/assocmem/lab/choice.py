@@ -42,7 +42,11 @@ DEFINITIONS = {
     "high": "upper end of the 95 % interval over trials of the capacity, null where there is none",
     "state_numbers": "numbers in the state after `value` writes (rounded; the largest M measured where there is no "
     "capacity), counted from its arrays",
-    "right": "share of right choices at n_memories, with its interval right_low to right_high",
+    "right": "share of right choices at n_memories",
+    "right_low": "lower end of the 95 % interval of that share",
+    "right_high": "upper end of the 95 % interval of that share",
+    "statistic": "share of right choices over all recalls of all trials",
+    "note": "what to know about the capacity, empty where there is nothing",
     "n_memories": "M, the measured number of pairs nearest to `value`",
     "theory": "for stores that keep their pairs: state_numbers/(d_k + d_v)",
     "definition": "of the capacity; C = M, values of length one, keys uniform on the sphere (signs where a store wants "

@@ -45,6 +45,8 @@ DEFINITIONS = {
     "quantity": "signal: the weight of a pair in its own recall over that of the newest pair in the same recall "
     "(over channels where each has its own weights: root mean squares); left: the weight of a key's old value after "
     "half the keys were written again, over its weight before; ratio: interference over signal",
+    "value": "what `quantity` names: a dimensionless amplitude ratio",
+    "theory": "the same by theory, of the same statistic; null where there is none",
     "age": "pairs written after the pair that is asked for",
     "rewritten": "keys that were written a second time, with other values",
     "rho": "expected cosine of two keys",

@@ -7,6 +7,11 @@ from assocmem.core.types import Estimate, Prediction
 from assocmem.lab.subject import Subject
 
 DEFINITIONS = {
+    "experiment": "the figure or table that the row belongs to",
+    "store": "the store's key, or the class of one that has none",
+    "label": "the store with its settings, as a chart names it",
+    "d_k": "width of keys and queries",
+    "d_v": "width of the values, null where only similarities are drawn",
     "n_memories": "M, stored pairs, counting the target",
     "cosine": "between a query and the stored key that it asks for",
     "beta": "sharpness on unit keys, where the store has one",
@@ -19,7 +24,11 @@ DEFINITIONS = {
     "low": "lower end of the 95 % interval over trials, null where there is none",
     "high": "upper end of the 95 % interval over trials, null where there is none",
     "n_trials": "independent trials behind the value",
+    "seed": "of the random streams",
     "theory": "the rms ratio that theory gives by weights, null where there is none",
+    "theory_source": "what theory rests on",
+    "reason": "why there is no value or no interval, empty where there is",
+    "article": "the article's number, null where it prints none",
 }
 
 

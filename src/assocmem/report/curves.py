@@ -47,7 +47,8 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain, legend (live charts have none unless asked), x_values, y_values (ticks).
+    x_domain, y_domain, legend (live charts have none unless asked), x_values, y_values (ticks), dashes (of the theory
+    lines of some labels: lengths drawn and left out).
 
     A live chart has the datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on
     the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x
@@ -73,8 +74,7 @@ def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spe
     printed = curve_rows(rows, "article", view)
     layers: list[Any] = []
     if theory or canvas.mode == "live":
-        line = axes.layer("theory", theory).mark_line(strokeWidth=1.8, clip=canvas.mode == "live")
-        layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
+        layers += _theory_layers(theory, view.get("dashes") or {}, axes)
     if view.get("join"):
         covered = {(r["label"], r[view["x"]]) for r in theory}
         alone = {r["label"] for r in measured if (r["label"], r[view["x"]]) not in covered}
@@ -207,6 +207,17 @@ def _ticks(values: Sequence[float] | None, shown: str | None) -> dict[str, Any]:
     return {"axis": alt.Axis(values=list(values), labelExpr=text)}
 
 
+def _theory_layers(rows: list[dict[str, Any]], dashes: Mapping[str, Sequence[int]], axes: _Axes) -> list[Any]:
+    """Return the theory's lines, those with dashes above the others, each in a layer of its own."""
+    layers = []
+    for label in (None, *dashes):
+        mine = [r for r in rows if (r["label"] == label if label else r["label"] not in dashes)]
+        broken: dict[str, Any] = {"strokeDash": list(dashes[label])} if label else {}
+        line = axes.layer("theory", mine).mark_line(strokeWidth=1.8, clip=axes.canvas.mode == "live", **broken)
+        layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
+    return layers
+
+
 def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
     import altair as alt
 
@@ -254,9 +265,14 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
     line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=axes.up("level"))
     if not text:
         return [line]
-    words = alt.Chart(data).mark_text(color="#777", fontSize=11, align="left", dx=6, dy=-8)
+    place: dict[str, Any] = {"fontSize": 11, "align": "left", "dx": 6, "dy": -8}
     at = alt.XValue(0)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
-    return [line, words.encode(y=axes.up("level"), x=at, text=alt.Text("text:N"))]
+    words = [alt.Chart(data).mark_text(color="#666", **place)]
+    if axes.canvas.mode != "live":
+        # A white rim under the words keeps them readable where curves cross them; a live page may be dark.
+        rim = alt.Chart(data).mark_text(color="white", stroke="white", strokeWidth=4, strokeJoin="round", **place)
+        words.insert(0, rim)
+    return [line, *(mark.encode(y=axes.up("level"), x=at, text=alt.Text("text:N")) for mark in words)]
 
 
 def check_one_definition(rows: Sequence[Row]) -> None:
