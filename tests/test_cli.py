@@ -291,3 +291,20 @@ def test_json_reaches_other_programs_whole():
     done = python("show", "softmax", "--json")
     assert strict_json(done.stdout)["key"] == "softmax"
     assert done.stderr == ""
+
+
+def test_dpfp_is_cited_by_its_own_paper():
+    assert "2102.11174" in python("cite", "dpfp").stdout
+    assert "2006.16236" in python("cite", "linear-attention").stdout
+    assert "width = 2 d_k nu" in python("show", "dpfp").stdout
+
+
+def test_capacity_says_with_which_settings_and_who_was_asked():
+    fading = python("capacity", "mamba-2", "--d-k", "8", "--max-memories", "16").stdout
+    assert "decay = 0.99" in fading
+    assert "pairs at random among all M, old and new alike" in fading
+    softmax = python("capacity", "softmax", "--d-k", "16", "--max-memories", "16").stdout
+    assert "sharpness = Constant, count = 'visible', beta = 4" in softmax
+    assert "old and new" not in softmax
+    used = strict_json(python("capacity", "exp-series", "--d-k", "8", "--json").stdout)["settings_used"]
+    assert used == {"terms": 4, "beta": None}

@@ -101,7 +101,9 @@ def test_what_heads_agree_on_is_said_once():
     keys[3] /= np.linalg.norm(keys[3], axis=1, keepdims=True)
     words = measure(keys, stores=["outer-product"], trials=2, workers=1).words
     assert len([w for w in words if "have a mean squared length of" in w]) == 1
-    assert any(w.startswith("Heads 0 to 2 (numbers of head 0): Raw keys have a mean squared") for w in words)
+    said = next(w for w in words if w.startswith("Heads 0 to 2: Raw keys have a mean squared length of "))
+    squares = [float(np.mean(np.sum(keys[head] ** 2, axis=-1))) for head in range(3)]
+    assert f"length of {min(squares):.3g}–{max(squares):.3g}." in said
     same = measure(np.stack([keys[0]] * 2), stores=["outer-product"], trials=2, workers=1).words
     assert any(w.startswith("Heads 0 and 1: Raw keys have lengths from") for w in same)
 

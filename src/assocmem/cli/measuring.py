@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ def capacity(
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
     from assocmem.cli.user_code import made_store, user_code
+    from assocmem.core.results import plain
     from assocmem.lab.capacity import DEFINITIONS
     from assocmem.lab.capacity import capacity as measure_capacity
 
@@ -51,8 +53,12 @@ def capacity(
     row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
     if as_json:
         exact = "whether theory is exact (in the mean square, for uniform unit keys) or a labelled approximation"
-        words = DEFINITIONS | {"theory_exact": exact, "statistic": row["definition"]}
-        print_json({"settings": settings, **row}, words)
+        words = DEFINITIONS | {
+            "theory_exact": exact,
+            "statistic": row["definition"],
+            "settings_used": "all of the store's",
+        }
+        print_json({"settings": settings, "settings_used": plain(made.settings()), **row}, words)
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     if row["theory_exact"] is False:
@@ -61,11 +67,13 @@ def capacity(
     print_pairs(
         {
             "store": store + "".join(f", {k} = {v}" for k, v in settings.items()),
+            "settings used": _settings_words(made, d_k),
             "capacity, theory": theory,
             "capacity, measured": measured,
             "counts as failure": f"{row['statistic']} ratio of {ratio:g}, d_k = {d_k}, query cosine {cosine:g}",
             "measured by": f"{row['sampler']}, {row['n_trials']:,} trials at the M with fewest, seed {seed}",
         }
+        | ({} if made.traits.order_free else {"asked for": "pairs at random among all M, old and new alike"})
         | ({"note": row["note"]} if row["note"] else {})
     )
 
@@ -126,6 +134,24 @@ def measure(
         print(f"The whole curve is in {out / 'measured.csv'}.")
 
 
+def _settings_words(store: Any, d_k: int) -> str:
+    """Return all settings that a store has, given or not, and what its sharpness comes to where it is a number."""
+    words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
+    from assocmem.lab.subject import subject
+
+    one = subject(store)
+    beta = None if one.changes_with_n else one.beta(d_k, 1)
+    return ", ".join(words + ([] if beta is None else [f"beta = {beta:.4g}"])) or "none"
+
+
+def _in_words(value: Any) -> str:
+    """Return a setting as it would be written, without what was left open."""
+    if not is_dataclass(value):
+        return repr(value)
+    own = [f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if getattr(value, f.name) is not None]
+    return type(value).__name__ + (f"({', '.join(own)})" if own else "")
+
+
 def _made(stores: list[str]) -> list[Any]:
     """Return the stores as the lab takes them: keys as they are, a user's own made."""
     from assocmem.cli.user_code import made_store
@@ -163,16 +189,32 @@ def _print_measurement(found: Any, shape: tuple[int, ...]) -> None:
         columns,
         [
             [str(c["head"])] * heads
-            + [c["preparation"], c["label"], number(c["value"]) if c["value"] else c["reason"],
+            + [c["preparation"], c["label"] + ("" if c["beta"] is None else f", beta {c['beta']:.4g}"),
+               number(c["value"]) if c["value"] else c["reason"],
                interval(c["low"], c["high"]), "–" if c.get("choice_there") is None else f"{c['choice_there']:.0%}"]
             for c in found.capacities
         ],
         numeric=("95 % interval",),
     )  # fmt: skip
-    for sentence in found.words:
+    for sentence in [*found.words, _measured_words(found)]:
         print(sentence)
     for note in dict.fromkeys(c["note"] for c in found.capacities if c.get("note")):
         print(f"note: {note}")
+
+
+def _measured_words(found: Any) -> str:
+    """Return what the columns of both tables mean, with the numbers that hold for all rows."""
+    largest = {row["largest_m"] for row in found.capacities if "largest_m" in row}
+    end = f" ({max(largest):,.0f})" if len(largest) == 1 else ""
+    ratios = {(row["statistic"], row["threshold"]) for row in found.capacities if "threshold" in row}
+    reached = " or ".join(f"{threshold:g} ({statistic} over trials)" for statistic, threshold in sorted(ratios))
+    return (
+        "Capacity: the M, the pair asked for counted, at which the length of the interference over that of the signal "
+        f"reaches {reached or 'what was asked'}. Right choices: recalls whose largest inner product is with the right "
+        f"one of all M stored values, at the largest M measured{end}. Effective dimension: 1 / E cos² "
+        "of two different keys, which is the width of uniform random keys that overlap as much. Shared mean: "
+        "||mean||² over mean ||key||². σ: what a store makes of an inner product, for softmax exp(beta k.x)."
+    )
 
 
 def _used(row: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ SPREAD = 0.05
 FAR_FROM_ONE = 0.2
 FAR_IN_SQUARE = 0.4
 NAMED = 3
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 
 
 def explain(found: Geometry, kind: str) -> dict[str, str]:
@@ -114,21 +115,28 @@ def effective_sharpness(beta: float | None, rows: Floats, kind: str) -> str:
 def gathered(sentences: Sequence[dict[str, str]]) -> list[str]:
     """Return the sentences of every head; what several heads agree on, but for its numbers, is said once.
 
-    sentences: for every head its sentences by topic.
+    sentences: for every head its sentences by topic. A number that differs from head to head is given as a range.
     """
     if len(sentences) == 1:
         return list(sentences[0].values())
     heads: dict[tuple[str, str], list[int]] = {}
     for head, found in enumerate(sentences):
         for topic, sentence in found.items():
-            heads.setdefault((topic, re.sub(r"[0-9][0-9.e+,-]*", "#", sentence)), []).append(head)
+            heads.setdefault((topic, NUMBER.sub("#", sentence)), []).append(head)
     words = []
-    for (topic, _), alike in heads.items():
-        first = sentences[alike[0]][topic]
-        same = all(sentences[head][topic] == first for head in alike)
+    for (topic, form), alike in heads.items():
+        numbers = zip(*(NUMBER.findall(sentences[head][topic]) for head in alike), strict=True)
+        ranges = [_range(found) for found in numbers]
         named = f"Head {alike[0]}" if len(alike) == 1 else f"Heads {_listed(alike)}"
-        words.append(f"{named}{'' if same else f' (numbers of head {alike[0]})'}: {first}")
+        parts = form.split("#")
+        words.append(f"{named}: {parts[0]}" + "".join(a + b for a, b in zip(ranges, parts[1:], strict=True)))
     return words
+
+
+def _range(found: Sequence[str]) -> str:
+    """Return one number where all are the same, else the smallest and the largest."""
+    ordered = sorted(set(found), key=lambda text: float(text.replace(",", "")))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]}–{ordered[-1]}"
 
 
 def _listed(heads: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from assocmem.core.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
 from assocmem.core.chunk import Rows, outer_chunks
 from assocmem.core.errors import InputError, RecallOverflowError
-from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, SumNormalised, as_feature_map
+from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, Rectified, SumNormalised, as_feature_map
 from assocmem.core.recurrent import Arrays, RecurrentStore
 from assocmem.core.register import register
 from assocmem.core.requirement import require_bool
@@ -18,6 +18,33 @@ from assocmem.core.types import Similarity, Source, State, Traits
 
 _BLOCK = 2**21
 """Features held at once, in numbers: wide maps are applied to few rows at a time."""
+
+
+KATHAROPOULOS = Source(
+    title="Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention",
+    authors="Katharopoulos, Angelos and Vyas, Apoorv and Pappas, Nikolaos and Fleuret, Francois",
+    year=2020,
+    venue="ICML",
+    arxiv="2006.16236",
+    equation="eqs. 9 to 12: recurrent form of causal linear attention",
+    deviations=(
+        "no constant is added to the denominator; a zero sum of weights recalls zeros",
+        "queries are not scaled by 1/sqrt(d_k)",
+    ),
+)
+SCHLAG = Source(
+    title="Linear Transformers Are Secretly Fast Weight Programmers",
+    authors="Schlag, Imanol and Irie, Kazuki and Schmidhuber, Jürgen",
+    year=2021,
+    venue="ICML",
+    arxiv="2102.11174",
+    equation="section 5.3: features r_j r_(j+m) of r = ReLU([x, -x]), m = 1..nu",
+    deviations=(
+        "the shift is r_(j-m): the same features in another order",
+        "pairs are added and the sum of weights is divided out; their delta rule over these features is delta-net's "
+        "feature=dpfp, and division by the features' own sum is sum_normalise",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -52,19 +79,6 @@ class LinearAttention(RecurrentStore):
 
     equation = "f(x) = S phi(x) / (z . phi(x)), S = sum_i v_i phi(k_i)^T, z = sum_i phi(k_i)"
     summary = "Adds every pair to one matrix over features of the key, and divides by the sum of weights."
-    source = Source(
-        title="Transformers are RNNs: Fast Autoregressive Transformers with Linear Attention",
-        authors="Katharopoulos, Angelos and Vyas, Apoorv and Pappas, Nikolaos and Fleuret, Francois",
-        year=2020,
-        venue="ICML",
-        arxiv="2006.16236",
-        equation="eqs. 9 to 12: recurrent form of causal linear attention",
-        deviations=(
-            "no constant is added to the denominator; a zero sum of weights recalls zeros",
-            "queries are not scaled by 1/sqrt(d_k)",
-        ),
-    )
-    cost = "write width d_v, recall width d_v (width = d_k for elu and ReLU)"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,6 +90,18 @@ class LinearAttention(RecurrentStore):
                 "`normalise` of LinearAttention needs weights that cannot be negative; with the identity they can. "
                 "Set normalise=False or choose another feature map."
             )
+
+    @property
+    def source(self) -> Source:  # type: ignore[override]
+        """Schlag et al. 2021 for their features, else Katharopoulos et al. 2020."""
+        inner = self.feature.inner if isinstance(self.feature, SumNormalised) else self.feature
+        return SCHLAG if isinstance(inner, DPFP) else KATHAROPOULOS
+
+    @property
+    def cost(self) -> str:  # type: ignore[override]
+        """In terms of the number of features, `width`."""
+        width = {EluPlusOne: "d_k", Rectified: "d_k", Identity: "d_k", DPFP: "2 d_k nu"}.get(type(self.feature))
+        return "write width d_v, recall width d_v" + (f" (width = {width})" if width else "")
 
     @property
     def maker(self) -> str:

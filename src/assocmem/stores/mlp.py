@@ -232,7 +232,13 @@ _GATED_TRAITS = Traits(
 )
 
 _BIAS = {"bias": "added to every similarity before the ReLU (default 0; negative: a threshold)"}
-register("relu", relu, summary="MLP with ReLU: half the interference of a linear store.", options=_BIAS, article=3)
+register(
+    "relu",
+    relu,
+    summary="MLP with ReLU: half the mean square interference of a linear store.",
+    options=_BIAS,
+    article=3,
+)
 register(
     "squared-relu",
     squared_relu,
