@@ -141,7 +141,7 @@ def test_impossible_questions_are_refused(settings, words):
 
 def test_predictions_say_why_there_is_none():
     assert "no formula" in predicted_capacity("delta-net", 64).reason
-    assert "no closed form" in predicted_capacity("optimal-linear", 64, cosine=0.5).reason
+    assert "none for its capacity" in predicted_capacity(OptimalLinear(0.5), 64).reason
     assert "no formula" in predicted_ratio("delta-net", 64, 10).reason
     assert predicted_ratio(("ridge", OptimalLinear(1.0)), 64, 128, statistic="mean").value is None
     assert predicted_ratio("optimal-linear", 64, 128, law="gaussian", statistic="mean").value == pytest.approx(

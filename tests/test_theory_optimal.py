@@ -183,3 +183,18 @@ def test_ridge_at_the_ends():
     assert ridge_ratio(64, 30, cosine=0.0).value is None
     with pytest.raises(InputError, match="ridge"):
         ridge_ratio(64, 30, ridge=-1.0)
+
+
+@pytest.mark.parametrize("d", [3, 16, 64, 4096])
+@pytest.mark.parametrize("cosine", [0.999, 0.9, 0.3, -0.7, 1e-20])
+@pytest.mark.parametrize("wanted", [0.1, 1.0, 30.0])
+def test_with_noisy_queries_the_capacity_is_where_the_ratio_first_reaches_it(d, cosine, wanted):
+    n = optimal_capacity(d, ratio=wanted, cosine=cosine).value
+    assert 1 <= n < d - 1
+    if n > 1 + 1e-9 and d - 1 - n > 1e-9:
+        assert optimal_ratio(d, n, cosine=cosine).value == pytest.approx(wanted, rel=1e-6)
+
+
+def test_no_capacity_for_noisy_queries_where_there_is_no_signal_or_no_formula():
+    assert "no recall" in optimal_capacity(64, cosine=0.0).reason
+    assert "d <= 2" in optimal_capacity(2, cosine=0.5).reason

@@ -62,7 +62,8 @@ def capacity(
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     if row["theory_exact"] is False:
-        theory += "  (approximate)"
+        other = found.prediction.statistic
+        theory += "  (approximate)" if other == row["statistic"] else f"  (approximate: {other})"
     measured = f"{number(row['value'])}  ({interval(row['low'], row['high'])})" if row["value"] else row["reason"]
     print_pairs(
         {

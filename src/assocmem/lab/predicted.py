@@ -73,9 +73,11 @@ def predicted_capacity(
     if sigma is not None:
         return theory.capacity(sigma, d_k, ratio=ratio, cosine=cosine)
     if isinstance(one.store, OptimalLinear):
-        if cosine != 1 or one.store.ridge:
-            return theory.none("capacity", "least squares has no closed form with noisy queries or a ridge")
-        return theory.optimal_capacity(d_k, ratio=ratio, law="sphere", statistic=statistic)
+        if one.store.ridge:
+            return theory.none(
+                "capacity", "least squares with a ridge has a formula for its ratio, none for its capacity"
+            )
+        return theory.optimal_capacity(d_k, ratio=ratio, law="sphere", statistic=statistic, cosine=cosine)
     return theory.none("capacity", f"there is no formula for {one.label}")
 
 

@@ -51,10 +51,14 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
                 "numbers_held": numbers_held(store, d_k, d_v, n_memories),
                 "cost": store.cost.rpartition("recall ")[2] or None,
                 "reason": "there is no formula for this store; `assocmem capacity` measures it" if answer is None
-                else answer.sentence,
+                else _sentences(answer.sentence, answer.largest.reason),
             }
         )  # fmt: skip
     return rows
+
+
+def _sentences(first: str, reason: str) -> str:
+    return f"{first} {reason[0].upper()}{reason[1:]}." if reason else first
 
 
 def _answer(key: str, store: Store, d_k: int, n_memories: float, ratio: float, cosine: float) -> Requirement | None:

@@ -158,13 +158,13 @@ def requirement(
 
 
 def optimal_requirement(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Requirement:
-    """Return whether the optimal linear store keeps M memories at a ratio of at most `ratio` (mean; rms if noisy).
+    """Return whether the optimal linear store keeps M memories at an rms ratio of at most `ratio`.
 
     With a noisy query the ratio is not monotone in M, so the largest M served is left open.
     """
-    reached = optimal_ratio(d, n_memories, cosine=cosine)
+    reached = optimal_ratio(d, n_memories, cosine=cosine, statistic="rms")
     if cosine == 1:
-        return _required(reached, optimal_capacity(d, ratio=ratio), ratio)
+        return _required(reached, optimal_capacity(d, ratio=ratio, statistic="rms"), ratio)
     reason = "with a noisy query the ratio peaks at M = d, so there is no one largest M"
     return _required(reached, none("capacity", reason, statistic=reached.statistic), ratio)
 

@@ -17,7 +17,7 @@ from assocmem.core.types import Prediction
 from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import EPS, checked_cosine, checked_memories, checked_ratio, checked_width
 from assocmem.theory.law import log_gamma_ratio
-from assocmem.theory.ridge import ridge_ratio
+from assocmem.theory.ridge import noisy_capacity, ridge_ratio
 from assocmem.theory.roots import root
 
 KeyLaw = Literal["sphere", "gaussian"]
@@ -91,18 +91,24 @@ def optimal_rule(d: int, n_memories: float) -> Prediction:
 
 
 def optimal_capacity(
-    d: int, *, ratio: float = 1.0, law: KeyLaw = "sphere", statistic: Statistic = "mean"
+    d: int, *, ratio: float = 1.0, law: KeyLaw = "sphere", statistic: Statistic = "mean", cosine: float = 1.0
 ) -> Prediction:
     """Return the M (a float, counting the target) at which the `statistic` of the optimal store's ratio is `ratio`.
 
     About d (1 + ratio^2); exactly 2d for the median of Gaussian keys at ratio 1, as P_jj and 1 - P_jj then share one
-    law. Solved for M - d in log space. Raises InputError as `optimal_ratio` does.
+    law. Solved for M - d in log space. With a noisy query the first M, which lies below d - 1, for the statistic of
+    `ridge_ratio`: beyond the peak at M = d the ratio may be lower again. Raises InputError as `optimal_ratio` does.
 
     >>> [round(optimal_capacity(64, law="gaussian", statistic=s).value, 2) for s in ("mean", "rms", "median")]
     [127.0, 126.0, 128.0]
+    >>> round(optimal_capacity(64, cosine=0.9).value, 2)
+    51.37
     """
     width, wanted = checked_width(d), checked_ratio(ratio)
+    cosine = checked_cosine(cosine, width)
     _known(law, statistic)
+    if cosine != 1:
+        return noisy_capacity(width, wanted, cosine)
     words, target = _words(law, width), math.log(wanted)
     if math.isinf(_log_ratio(width, 1.0, law, statistic)):
         reason = f"the {statistic} of the ratio is infinite for every M > d at d = {d:g}"

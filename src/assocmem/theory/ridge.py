@@ -72,6 +72,22 @@ def ridge_ratio(d: int, n_memories: float, *, ridge: float = 0.0, cosine: float 
     return predict("ratio", log, regime=words, source=source, statistic=_STATISTIC, exact=exact)
 
 
+def noisy_capacity(d: float, ratio: float, cosine: float) -> Prediction:
+    """Return the first M at which least squares without a ridge reaches `ratio` with noisy queries: below d - 1.
+
+    Parameters: d, width of unit keys; ratio > 0; cosine in (-1, 1). The exact ratio of `ridge_ratio` solved for M:
+    M = (d - 1 + a)/(1 + a), a = (1/ρ^2 - 1) (d-2) / ((d-1) ratio^2).
+    """
+    words = f"independent uniform unit keys, d = {d:g}, query cosine {cosine:g}; M counts the target"
+    if d <= 2 or abs(cosine) < _FAINT:
+        reason = "no recall: the mean signal is 0 at cosine 0" if d > 2 else "no formula for d <= 2 and noisy queries"
+        return none("capacity", reason, statistic=_STATISTIC, regime=words)
+    a = (1 / (cosine * cosine) - 1) * (d - 2) / ((d - 1) * ratio * ratio)
+    log = math.log1p((d - 2) / (1 + a))
+    source = "inverse of the Gram matrix of unit keys, E G^-1_ii = (d-2)/(d-M-1), solved for M"
+    return predict("capacity", log, regime=words, source=source, statistic=_STATISTIC, exact=False)
+
+
 def _above(d: float, n: float, noise: float) -> float:
     """Return ratio^2 without a ridge for M > d; each unit key is by 2/M of ratio^2 better off than a Gaussian one.
 
