@@ -164,8 +164,8 @@ def test_text_from_results_stays_text(tmp_path):
         "demo", tuple(rows), {"view": CURVES | {"order": [evil]}, "title": evil, "question": evil, "caption": evil}
     )
     verdict = {
-        "name": evil, "printed": evil, "value": 1.0, "low": None, "high": None, "exact": None, "statistic": "rms",
-        "sampler": "keys", "verdict": "agrees", "reason": evil,
+        "name": evil, "printed": evil, "value": 1.0, "low": None, "high": None, "exact": None, "exact_kind": None,
+        "statistic": "rms", "sampler": "keys", "verdict": "agrees", "reason": evil,
     }  # fmt: skip
     page = write_report(
         tmp_path / "index.html", [made], title=evil, verdicts=[verdict], facts={evil: evil}, unfinished=[evil]
@@ -225,8 +225,8 @@ def test_on_a_phone_charts_tables_and_links_stay_inside_the_page(tmp_path):
         for kind in ("png", "svg", "pdf", "csv", "ndjson"):
             (tmp_path / f"{name}.{kind}").touch()
     verdict = {
-        "name": "a number", "printed": 2000000, "value": 1e6, "low": 1e6, "high": 1e6, "exact": 1e6, "statistic": "rms",
-        "sampler": "keys", "verdict": "agrees", "reason": "",
+        "name": "a number", "printed": 2000000, "value": 1e6, "low": 1e6, "high": 1e6, "exact": 1e6,
+        "exact_kind": "exact", "statistic": "rms", "sampler": "keys", "verdict": "agrees", "reason": "",
     }  # fmt: skip
     facts = {"machine": "Linux-6.1.0-x86_64-with-glibc2.36" * 3}
     page = write_report(tmp_path / "index.html", results, title="T", verdicts=[verdict], facts=facts)
@@ -236,6 +236,8 @@ def test_on_a_phone_charts_tables_and_links_stay_inside_the_page(tmp_path):
         tab.page.wait_for_function("document.querySelectorAll('.chart svg').length === 2", timeout=30_000)
         tab.settle()
         assert tab.page.evaluate("document.documentElement.scrollWidth") == 400
+        assert tab.page.locator(".chart").first.evaluate("(e) => e.scrollWidth === e.clientWidth")
+        assert tab.page.locator(".chart svg").first.evaluate("(e) => e.getBoundingClientRect().width") > 300
         inside = "(e) => e.scrollWidth > e.clientWidth && e.getBoundingClientRect().right <= 400"
-        assert tab.page.locator(".chart").first.evaluate(inside)  # it scrolls in its own box
+        assert tab.page.locator(".wide").first.evaluate(inside)  # a table scrolls in its own box
         tab.close()

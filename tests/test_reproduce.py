@@ -300,7 +300,8 @@ def test_ctrl_c_before_anything_is_finished_still_reports(ask, tmp_path, monkeyp
 def test_a_number_that_differs_is_exit_status_one(ask, tmp_path, monkeypatch):
     wrong = {
         "name": "a number", "printed": 1, "value": 2.0, "low": 1.9, "high": 2.1, "exact": 2.0, "verdict": "differs",
-        "reason": "nothing accounts for it", "exact_in_interval": True, "statistic": "rms", "sampler": "keys",
+        "reason": "nothing accounts for it", "exact_kind": "exact", "exact_in_interval": True, "statistic": "rms",
+        "sampler": "keys",
     }  # fmt: skip
     monkeypatch.setattr("assocmem.experiments.verdict.verdicts", lambda _results: [wrong])
     said = ask("reproduce", "--quick", "--only", "bars", "--out", tmp_path)
@@ -312,8 +313,8 @@ def test_a_number_that_differs_is_exit_status_one(ask, tmp_path, monkeypatch):
 def test_a_row_without_a_printed_number_is_not_counted_as_agreeing(ask, tmp_path, monkeypatch):
     row = {
         "name": "a curve", "printed": None, "value": 2.0, "low": 1.9, "high": 2.1, "exact": 2.0,
-        "verdict": "not printed", "reason": "no number here", "exact_in_interval": True, "statistic": "rms",
-        "sampler": "keys",
+        "verdict": "not printed", "reason": "no number here", "exact_kind": "exact", "exact_in_interval": True,
+        "statistic": "rms", "sampler": "keys",
     }  # fmt: skip
     monkeypatch.setattr("assocmem.experiments.verdict.verdicts", lambda _results: [row])
     said = ask("reproduce", "--quick", "--only", "bars", "--out", tmp_path)

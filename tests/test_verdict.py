@@ -225,7 +225,7 @@ def test_every_row_can_be_repeated_and_is_plain_data():
     for row in rows:
         assert set(row) == {
             "group", "name", "printed", "value", "low", "high", "statistic", "sampler", "n_trials", "seed", "exact",
-            "exact_in_interval", "verdict", "reason",
+            "exact_kind", "exact_in_interval", "verdict", "reason",
         }  # fmt: skip
         assert row["verdict"] == "agrees" or row["reason"]
     json.dumps(rows, allow_nan=False)
@@ -240,3 +240,14 @@ def test_the_printed_numbers_are_those_that_ship():
     assert article() == shipped
     assert [m for m, _ in shipped["linear_curves"]["outer"]] == [2**k for k in range(4, 15)]
     assert len(shipped["capacities"]) == 11
+
+
+def test_misses_that_all_lie_on_one_side_are_not_left_to_noise():
+    points = [(16, 0.46), (32, 0.68), (64, 0.97), (128, 1.39), (256, 1.97), (512, 2.81)]
+    made = [linear("outer", m, p * 1.03, theory=p * 1.03, half=p * 0.001).rows[0] for m, p in points]
+    rows = verdicts([Results("linear-stores", tuple(made), {})])
+    assert all("All 6 such points lie below exact, which noise alone would not do" in row["reason"] for row in rows)
+    assert [row["exact_kind"] for row in rows] == ["exact"] * 6
+    above = linear("outer", 64, 0.97 * 0.97, theory=0.97 * 0.97, half=0.001).rows[0]
+    mixed = verdicts([Results("linear-stores", (*made[:2], above, *made[3:]), {})])
+    assert not any("All" in row["reason"] for row in mixed)

@@ -71,6 +71,12 @@ def _known(names: Sequence[str]) -> None:
     catalogue.chosen(list(names))
 
 
+def _marked(row: dict[str, Any]) -> str:
+    from assocmem.report.html import significant
+
+    return "≈ " * (row["exact_kind"] == "approximate") + significant(row["exact"])
+
+
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
@@ -84,7 +90,7 @@ def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
             notes += [r["reason"]] * (r["reason"] not in notes)
             verdict += f" ({notes.index(r['reason']) + 1})"
         printed = as_printed(r["printed"]).replace(", ", ",\n")
-        ours, exact = significant(r["value"]), significant(r["exact"])
+        ours, exact = significant(r["value"]), _marked(r)
         lines.append([r["name"], printed, ours, span(r["low"], r["high"]), exact, verdict])
     columns = ["number", "printed", "measured", "95 % interval", "exact", "verdict"]
     print_table(columns, lines, title=TABLE_TITLE, numeric=columns[1:5])
