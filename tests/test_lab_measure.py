@@ -274,3 +274,19 @@ def test_digit_images_raw_centred_and_whitened():
     assert by(found, preparation="whitened", store="softmax")["ratio_there"] < 0.5
     assert by(found, preparation="raw", store="softmax")["columns_dropped"] == 3
     assert found.words[0].startswith("Raw keys share a mean")
+
+
+@pytest.mark.parametrize(("rows", "width"), [(2000, 64), (900, 128)])
+def test_the_words_say_what_a_whitening_from_few_rows_costs(rows, width):
+    keys = np.random.default_rng(5).standard_normal((rows, width))
+    found = measure(keys, stores=["outer-product"], preparation=["whiten"], largest=32, trials=2, workers=1)
+    count = int(found.words[-1].split()[0])
+    said = int(found.words[-1].split("worth ")[1].split()[0])
+    assert said == round(width * (1 - width / count))
+    assert said == pytest.approx(found.geometry[0]["effective_dimension"], rel=0.03)
+
+
+def test_a_whitening_from_many_rows_is_not_called_uncertain():
+    keys = np.random.default_rng(6).standard_normal((3000, 8))
+    found = measure(keys, stores=["outer-product"], preparation=["whiten"], largest=32, trials=2, workers=1)
+    assert not any("uncertain" in words for words in found.words)

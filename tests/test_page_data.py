@@ -336,3 +336,8 @@ def test_the_optimal_points_are_medians_of_the_measured_store():
     assert points["m"] == [40, 48, 64, 128, 256]
     assert set(points["sampler"]) == {"keys"}
     assert np.allclose(points["ratio"], points["theory"], rtol=0.08)
+
+
+def test_every_card_shows_the_methods_that_are_its_rule():
+    for card in loaded("stores")["stores"]:
+        assert card["code"].startswith(("def ", "@")), card["key"]

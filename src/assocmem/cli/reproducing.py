@@ -74,7 +74,8 @@ def _known(names: Sequence[str]) -> None:
 def _marked(row: dict[str, Any]) -> str:
     from assocmem.report.html import significant
 
-    return "≈ " * (row["exact_kind"] == "approximate") + significant(row["exact"])
+    text: str = significant(row["exact"])
+    return f"≈ {text}" if row["exact_kind"] == "approximate" else text
 
 
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:

@@ -82,11 +82,11 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[St
     try:
         store = decoded(header["settings"], header["class"], file)
         _check_header(header, file)
+        if not isinstance(store, Store):
+            raise FileFormatError(f"{file.name} names {header['class']}, which is no store.")
         state = _state(header, arrays, like, store.maker)
     except (KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"the header of {file.name} is damaged: {type(error).__name__} {error}.") from error
-    if not isinstance(store, Store):
-        raise FileFormatError(f"{file.name} names {header['class']}, which is no store.")
     _check_shapes(store, state, file)
     return store, state, header
 

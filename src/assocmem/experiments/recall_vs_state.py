@@ -61,9 +61,10 @@ def _caption(found: Sequence[MeasuredChoice], widths: Sequence[int]) -> str:
     known = sorted((row for row in here if row["value"]), key=lambda row: -row["value"])
     table = "; ".join(f"{row['label']} {row['value']:.0f} ({row['state_numbers']:,})" for row in known)
     words = [
-        f"Choice capacity: the largest M at which {SHARE:.0%} of recalls are nearest to the right one of all M values; "
-        "nothing is trained, and old pairs are asked for as often as new ones. Points of one colour differ in "
-        f"d_k = d_v ({', '.join(map(str, widths))}). At d_k = {d}, memories (state numbers): {table}."
+        f"Choice capacity: the largest M at which {SHARE:.0%} of recalls have their largest inner product with the "
+        "right one of all M values (of length one); nothing is trained, and old pairs are asked for as often as new "
+        f"ones. Points of one colour differ in d_k = d_v ({', '.join(map(str, widths))}). At d_k = {d}, memories "
+        f"(state numbers): {table}."
     ]
     least = [row["label"] for row in here if row["value"] is None]
     if least:

@@ -100,8 +100,10 @@ def read_matrix(path: str | os.PathLike[str], what: str = "keys") -> Numbers:
     if not finite.all():
         at = np.argwhere(~finite)[0]
         place = f"row {at[-1]}" if at.size == 1 else f"head {at[0]}, row {at[1]}"
+        count = int((~finite).sum())
         raise NonFiniteError(
-            f"{label} must be finite; {place} holds NaN or infinity, and so do {int((~finite).sum())} rows in all."
+            f"{label} must be finite; {place} holds NaN or infinity"
+            + ("." if count == 1 else f", the first of {count} such rows.")
         )
     return array
 

@@ -123,7 +123,8 @@ def capacity(
         raise InputError(f"`sampler` must be auto, similarities or keys; got {sampler!r}.")
     if sampler == "similarities" and not by_form:
         raise InputError(
-            f"{one.label} with such keys is not of the form V^T σ(K x), σ finite; measure it by the keys sampler."
+            f"{one.label}, over keys of this law, is not of the form V^T σ(K x), σ finite; measure it by the keys "
+            "sampler."
         )
     if not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")

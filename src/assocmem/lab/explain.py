@@ -17,6 +17,8 @@ SPREAD = 0.05
 FAR_FROM_ONE = 0.2
 FAR_IN_SQUARE = 0.4
 NAMED = 3
+FEW_ROWS = 0.02
+"""Columns for each row of a whitening above which its uncertainty is said."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 
 
@@ -87,15 +89,26 @@ def zero_rows(rows: Floats, kept: Sequence[int]) -> str:
     )
 
 
-def set_aside(count: int, rows: int, kinds: Sequence[str]) -> str:
-    """Return the sentence that says which rows the preparations were fitted on."""
+def set_aside(count: int, rows: int, width: int, kinds: Sequence[str]) -> str:
+    """Return the sentences that say which rows the preparations were fitted on, and what a whitening so fitted lacks.
+
+    Independent keys of equal variances, whitened by the covariance of N others, have 1/E cos^2 = d (1 - d/N) in the
+    limit of large d: by the law of Marchenko and Pastur the inverse's mean eigenvalue is 1/(1 - d/N), their mean square
+    1/(1 - d/N)^3.
+    """
     what = "the mean" if "whitened" not in kinds else "the whitening" if "centred" not in kinds else (
         "the mean and the whitening"
     )  # fmt: skip
-    return (
+    words = (
         f"{count} of the {rows} rows, drawn at random, were set aside to fit {what}; "
         f"everything is measured on the other {rows - count}."
     )
+    if "whitened" in kinds and FEW_ROWS * count < width < count:
+        words += (
+            f" A whitening fitted on {count} rows is itself uncertain: keys that are perfectly even would come out "
+            f"worth {width * (1 - width / count):.0f} of their {width} dimensions. More rows mend that."
+        )
+    return words
 
 
 def effective_sharpness(beta: float | None, rows: Floats, kind: str) -> str:

@@ -120,7 +120,7 @@ def measure(
     shapes = [geometry(lot.rows.keys) for lot in lots]
     words = _words(lots, [explain(shape, lot.kind) for lot, shape in zip(lots, shapes, strict=True)])
     if fitting:
-        words.append(set_aside(fitting, heads.shape[1], kinds))
+        words.append(set_aside(fitting, heads.shape[1], heads.shape[2], kinds))
     return Measurement(
         tuple(curve), tuple(capacities),
         tuple(lot.columns() | asdict(shape) for lot, shape in zip(lots, shapes, strict=True)), tuple(words),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from assocmem.core.growing import GrowingStore
+from assocmem.core.recurrent import RecurrentStore
 from assocmem.core.register import entry, stores
 from assocmem.core.store import Store
 from assocmem.core.types import State, Statistic
@@ -18,6 +20,10 @@ from assocmem.ruler.bench import Bench
 WIDTH, PAIRS = 64, 1000
 _STATISTICS: Mapping[str, Statistic] = {"optimal-linear": "median"}
 """Statistic of the capacity where it isn't the root mean square: the bars' and the curves'."""
+RULE = ("rows_for", "one", "_folded", "_train", "put", "solution", "get", "_weigh", "_recall", "_attend")
+"""Methods that say what a store does, as far as it has them, in the order of reading."""
+COMMON = (Store, GrowingStore, RecurrentStore, *Store.__mro__[1:])
+"""Classes that say nothing of one store's rule."""
 
 
 def cards() -> dict[str, Any]:
@@ -69,10 +75,11 @@ def _card(key: str) -> dict[str, Any]:
 
 
 def _code(store: Store) -> str:
-    """Return the source of the methods that are the rule, without their docstrings' indentation."""
-    parts = [
-        inspect.getsource(getattr(type(store), name))
-        for name in ("rows_for", "put", "get", "_recall")
-        if name in vars(type(store))
-    ]
-    return inspect.cleandoc("\n".join(parts)) if parts else "inherited"
+    """Return the source of the methods that are the rule, its own and its family's, without their indentation."""
+    family = [base for base in type(store).__mro__ if base not in COMMON]
+    parts = []
+    for name in RULE:
+        maker = next((base for base in family if name in vars(base)), None)
+        if maker is not None:
+            parts.append(inspect.getsource(vars(maker)[name]))
+    return inspect.cleandoc("\n".join(parts))

@@ -222,7 +222,7 @@ def softmax(
     if sharpness == "ssmax":
         _refuse({"beta": beta, "reference": reference}, sharpness)
         if s is None:
-            raise InputError("the sharpness 'ssmax' needs `s`, the scale of s ln n.")
+            raise InputError("the sharpness 'ssmax' needs `s`, the scale of s ln n, a number > 0.")
         return SoftmaxAttention(ScalableSoftmax(s), count)
     if not isinstance(sharpness, str) or sharpness not in POLICIES:
         raise InputError(f"`sharpness` must be one of {', '.join(POLICIES)}, or a Sharpness; got {sharpness!r}.")
