@@ -187,6 +187,25 @@ class TestGradients:
 
         assert torch.autograd.gradcheck(recall, inputs, eps=1e-6, atol=1e-4, rtol=1e-3, fast_mode=True)
 
+    def test_what_torchs_inference_mode_wrote_can_be_written_on_outside(self, key: str) -> None:
+        torch = pytest.importorskip("torch")
+        store = make_store(key)
+        if store.traits.keys in ("signs", "ids"):
+            return
+        first, more, last = (lot_for(store, n) for n in (3, 2, 2))
+
+        def written(*modes: bool) -> Any:
+            state = store.empty(D_K, D_V)
+            for inside, lot in zip(modes, (first, more, last), strict=True):
+                with torch.inference_mode(inside):
+                    extras = {name: torch.tensor(x) for name, x in lot.extras.items()}
+                    state = store.write(state, torch.tensor(lot.keys), torch.tensor(lot.values), **extras)
+            return store.recall(state, torch.tensor(first.keys)).numpy()
+
+        want = written(False, False, False)
+        for modes in ((True, False, False), (True, True, False), (False, True, False), (True, False, True)):
+            np.testing.assert_allclose(written(*modes), want, rtol=1e-9, atol=1e-12)
+
     def test_a_later_write_spoils_no_gradient(self, key: str) -> None:
         torch = pytest.importorskip("torch")
         store = make_store(key)

@@ -8,9 +8,13 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from assocmem.core.activation import Exp
+from assocmem.core.errors import InputError
+from assocmem.lab.capacity import capacity as measured_capacity
+from assocmem.lab.measure import measure
 from assocmem.theory import best_sharpness, optimal_capacity, optimal_ratio, ratio, softmax_ratio
 from assocmem.theory.ridge import ridge_ratio
 from commandline import asked
@@ -353,3 +357,68 @@ def test_a_call_with_nothing_in_it_is_said_so(ask, own):
     assert found["shapes"].endswith(f"({own}.py, line {line}); the call had 0 queries")
     found = {f["check"]: f["message"] for f in ask("check", f"{own}:Greedy", "--json").json["failures"]}
     assert found["no-width"].endswith("; the call had keys of width 0")
+
+
+# ---------------------------------------------------------------------- what a tester found
+
+
+def test_reproduce_leaves_a_page_of_somebody_else_alone(ask, tmp_path):
+    (tmp_path / "index.html").write_text("precious")
+    said = ask("reproduce", "--quick", "--only", "bars", "--out", tmp_path)
+    assert said.status == 2
+    assert "not from a run of assocmem" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    assert (tmp_path / "index.html").read_text() == "precious"
+
+
+def test_infinite_settings_are_words_in_json(ask):
+    said = ask("capacity", "softmax", "--beta", "inf", "--d-k", "8", "--max-memories", "8", "--json")
+    assert said.json["settings"] == {"beta": "inf"}
+    assert said.json["settings_used"]["sharpness"] == {"is": "Constant", "value": "inf"}
+
+
+def test_ratios_near_the_ends_of_the_floats_have_a_capacity(ask):
+    said = ask("capacity", "outer-product", "--d-k", "8", "--ratio", "1e-200", "--json")
+    assert said.status == 0
+    assert said.json["value"] == pytest.approx(1)
+    words = ask("design", "--memories", "1e6", "--ratio", "1e300", "--query-cosine", "0.5").out
+    assert "it serves up to M = e^1387.61 at this ratio" in " ".join(words.split())
+
+
+def test_weights_beyond_the_floats_are_refused_in_words(ask):
+    said = ask("capacity", "exp-series", "--terms", "250", "--beta", "400", "--d-k", "4")
+    assert said.status == 2
+    assert "its square leaves the range of floats" in said.err
+
+
+def test_a_number_that_hangs_on_one_trial_says_so_and_the_median_does_not(ask):
+    heavy = ask("capacity", "delta-net", "--d-k", "5", "--json").json
+    assert "carries" in heavy["note"]
+    assert "the median does not" in heavy["note"]
+    median = ("capacity", "delta-net", "--d-k", "5", "--statistic", "median", "--json", "--seed")
+    steady = [ask(*median, seed).json for seed in (0, 1)]
+    assert all(found["statistic"] == "median" and "carries" not in found["note"] for found in steady)
+    assert steady[0]["value"] == pytest.approx(steady[1]["value"], rel=0.15)
+    assert ask("capacity", "relu", "--statistic", "mode").status == 2
+
+
+def test_keys_too_small_and_values_of_zero_are_refused(ask, tmp_path):
+    rows = np.random.default_rng(0).standard_normal((40, 8))
+    np.save(tmp_path / "tiny.npy", rows * 1e-200)
+    np.save(tmp_path / "rows.npy", rows)
+    np.save(tmp_path / "zero.npy", np.zeros((40, 3)))
+    assert "vanish in double precision" in ask("measure", "--keys", tmp_path / "tiny.npy").err
+    said = ask("measure", "--keys", tmp_path / "rows.npy", "--values", tmp_path / "zero.npy")
+    assert "must not all be zero" in said.err
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"largest": 0}, {"d_v": 0}, {"d_k": "8"}, {"largest": 2.5}], ids=["largest", "d_v", "d_k", "fraction"]
+)
+def test_the_lab_asks_for_whole_numbers(wrong):
+    with pytest.raises(InputError, match=f"`{next(iter(wrong))}` must be a whole number"):
+        measured_capacity("outer-product", **({"d_k": 8} | wrong))
+    rows = np.random.default_rng(0).standard_normal((40, 8))
+    for more in ({"trials": 2.5}, {"memories": [2.5]}, {"largest": 2.5}):
+        with pytest.raises(InputError, match="whole number"):
+            measure(rows, stores=["outer-product"], **more)

@@ -249,3 +249,17 @@ def test_targets_are_whole_numbers_in_range(tmp_path):
     for bad in (np.array([3]), np.array([-1])):
         with pytest.raises(InputError, match=r"must lie in \[0, 3\)"):
             read_targets(saved(tmp_path, bad), 3)
+
+
+def test_npy_version_3_of_plain_numbers_is_read(tmp_path):
+    with (tmp_path / "a.npy").open("wb") as stream:
+        np.lib.format.write_array(stream, ROWS, version=(3, 0))
+    np.testing.assert_array_equal(read_array(tmp_path / "a.npy"), ROWS)
+
+
+@pytest.mark.parametrize("shape", [b"(-2, 3)", b"(True, ", b"(2, 3.5)"])
+def test_npy_with_a_damaged_shape_is_refused(tmp_path, shape):
+    whole = saved(tmp_path, np.ones((2, 3))).read_bytes()
+    (tmp_path / "a.npy").write_bytes(whole.replace(b"(2, 3), }" + b" " * (len(shape) - 6), shape + b", }"))
+    with pytest.raises(FileFormatError, match="header is damaged"):
+        read_array(tmp_path / "a.npy")

@@ -334,3 +334,25 @@ def test_intervals_cover(beta):
         estimate = found.estimate(Exp(beta), 2001, 1.0, "weights", "rms")
         hits.append(estimate.low < theory.ratio(Exp(beta), 64, 2001).value < estimate.high)
     assert 0.92 <= np.mean(hits) <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("d", "sigma"),
+    [
+        (2, Exp(1e8)), (2, Exp(3e6)), (3, Exp(1e10)), (7, Exp(1e9)), (64, Exp(1e9)), (7, Exp(1e11)),
+        (2, ReLU(threshold=0.9999999)), (4, ReLU(threshold=0.99999999)), (2, ReLU(power=3e6)),
+    ],
+)  # fmt: skip
+def test_very_sharp_functions_are_measured_as_theory_has_them(d, sigma):
+    squares = tilted_mean_squares(sigma, d, seed=3, trials=32)
+    log = 2 * theory.ratio(sigma, d, 2).log_value + 2 * np.log(float(np.asarray(sigma(np.array([1.0])))[0]))
+    share = squares / np.exp(log)
+    error = share.std(ddof=1) / np.sqrt(len(share))
+    assert abs(share.mean() - 1) < 5 * error  # fails by chance once in 40,000 (t law of 31 degrees), nine cases
+    assert error < 0.02
+    assert carried_by_few(sigma, d, 10**6, 10**6)
+
+
+def test_a_function_too_sharp_for_doubles_is_refused_in_words():
+    with pytest.raises(InputError, match="too sharp to be measured"):
+        tilted_mean_squares(Exp(1e14), 3, seed=0, trials=2)

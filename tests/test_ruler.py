@@ -758,3 +758,21 @@ def test_bits_carry_the_interval_over_upside_down():
 def test_bad_information_is_refused(call):
     with pytest.raises(InputError, match="must be"):
         call()
+
+
+def test_a_curve_that_begins_at_infinity_is_above_whatever_follows():
+    inf = math.inf
+    trials = ([inf, 0.3, 0.4], [inf, 0.2, 0.1], [inf, 0.3, 0.2], [0.7, 0.8, 0.75], [inf, 1.0, 1.0])
+    found = ruler.crossing_of_curve([2, 3, 4, 6, 8], [ruler.summarise(one) for one in trials])
+    assert (found.value, found.low, found.high) == (None, None, None)
+    assert "already above 1 at the smallest M = 2, where the ratio is infinite" in found.reason
+    later = ruler.crossing_of_curve([2, 3], [ruler.summarise(trials[3]), ruler.summarise(trials[4])])
+    assert "jumps from 0.7511 at M = 2 to infinity at M = 3" in later.reason
+
+
+def test_the_share_of_the_heaviest_trial_is_told():
+    assert ruler.summarise([1.0, 1.0, 1.0, 1.0]).heaviest == pytest.approx(0.25)
+    assert ruler.summarise([3.0, 1.0]).heaviest == pytest.approx(0.9)
+    assert ruler.summarise([3.0, 1.0], "mean").heaviest == pytest.approx(0.75)
+    assert ruler.summarise([3.0, 1.0, 2.0], "median").heaviest is None
+    assert ruler.summarise([0.0, 0.0]).heaviest == 0

@@ -9,7 +9,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.errors import DivergedError, InputError, UnstableWarning
+from assocmem.core.errors import DivergedError, InputError, RecallOverflowError, UnstableWarning
 from assocmem.core.inner_model import InnerModel, gelu, gelu_slope, norm_backward, normalised
 from assocmem.core.register import make_store
 from assocmem.ruler import contract
@@ -378,3 +378,13 @@ def test_gradients_through_the_safe_step_of_the_mlp_are_finite_without_starting_
     store.recall(state, keys).sum().backward()
     assert torch.isfinite(keys.grad).all()
     assert torch.isfinite(values.grad).all()
+
+
+@pytest.mark.parametrize("length", [1e19, 3e19])
+def test_inner_products_beyond_float32_are_refused_and_not_written_as_zeros(length):
+    store = make_store("ttt-linear")
+    keys = np.tile(np.full((1, 8), length / np.sqrt(8), dtype=np.float32), (8, 1))
+    with pytest.raises(RecallOverflowError, match="leave the range of float32"):
+        store.write(store.empty(8, 2), keys, np.ones((8, 2), dtype=np.float32))
+    wide = store.write(store.empty(8, 2), keys.astype(np.float64), np.ones((8, 2)))
+    assert np.abs(store.recall(wide, keys[:1].astype(np.float64))).max() > 0.01

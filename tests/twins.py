@@ -1167,6 +1167,25 @@ class AddsShards(Attend):
         return Recalled(self._recall(state, queries, mask), None)
 
 
+@twin("merge")
+@dataclass(frozen=True)
+class LosesAll(Sum):
+    """A merge that keeps the last state only."""
+
+    def merge(self, *states):
+        return states[-1]
+
+
+@twin("merge")
+@dataclass(frozen=True)
+class Remembers(Attend):
+    """Keeps rows that depend on how many came before, and joins them as if they did not."""
+
+    def rows_for(self, state, keys, values, **extras):
+        places = state.n + np.arange(keys.shape[-2])[:, None]
+        return {"keys": keys, "values": values / (1 + places)}
+
+
 # ------------------------------ extras
 
 

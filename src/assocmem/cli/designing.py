@@ -78,7 +78,9 @@ def usual_scale(answer: Design) -> dict[str, Any]:
     usual = math.sqrt(answer.d)
     served = capacity(Exp(usual), answer.d, ratio=answer.ratio, cosine=answer.cosine)
     reached = ratio(Exp(usual), answer.d, answer.n_memories, cosine=answer.cosine)
-    most = served.reason if served.value is None else f"M = {number(served.value)}"
+    most = f"M = {number(served.value)}" if served.value is not None else served.reason
+    if served.value is None and served.log_value is not None:
+        most = f"M = e^{served.log_value:.6g}"
     words = f"The usual 1/sqrt(d_k) is a sharpness of sqrt(d_k) = {usual:.3g}: it serves up to {most} at this ratio"
     words += " and cosine, " if answer.cosine != 1 else ", "
     if _within(reached, answer.ratio):

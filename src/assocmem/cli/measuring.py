@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,6 +13,12 @@ from assocmem.cli import app
 from assocmem.cli.describe import STORE_HELP
 from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
 from assocmem.cli.settings import SET_HELP, measurable, settings_from, within_one, writable
+from assocmem.core.errors import InputError
+
+if TYPE_CHECKING:
+    from assocmem.core.types import Statistic
+
+STATISTICS: tuple[Statistic, ...] = ("rms", "mean", "median")
 
 
 @app.command()
@@ -29,6 +36,7 @@ def capacity(
     ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
     cosine: float = typer.Option(1.0, "--query-cosine", help="Cosine between queries and stored keys."),
     sampler: str = typer.Option("auto", "--sampler", help="auto, similarities or keys."),
+    statistic: str | None = typer.Option(None, "--statistic", help="Of the ratio over trials: rms, mean or median."),
     max_memories: int | None = typer.Option(None, "--max-memories", min=2, help="Largest M to look at."),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
     workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
@@ -48,6 +56,7 @@ def capacity(
     with user_code(store), progress_bar("measuring", hidden=as_json) as report:
         found = measure_capacity(
             (store, made), d_k, seed=seed, threshold=ratio, cosine=cosine, sampler=sampler, largest=max_memories,
+            statistic=named_statistic(statistic),
             workers=workers, progress=report,
         )  # fmt: skip
     row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
@@ -58,7 +67,8 @@ def capacity(
             "statistic": row["definition"],
             "settings_used": "all of the store's",
         }
-        print_json({"settings": settings, "settings_used": plain(made.settings()), **row}, words)
+        given = {name: str(value) if value == math.inf else value for name, value in settings.items()}
+        print_json({"settings": given, "settings_used": plain(_spelled(made.settings())), **row}, words)
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     if row["theory_exact"] is False:
@@ -101,7 +111,6 @@ def measure(
 ) -> None:
     """Measure your own keys: ratio, capacity and geometry, raw and (if asked) centred and whitened."""
     from assocmem.cli.user_code import user_code
-    from assocmem.core.errors import InputError
     from assocmem.inputs import read_matrix, read_targets
     from assocmem.lab.measure import DEFAULT_STORES
     from assocmem.lab.measure import measure as measure_keys
@@ -135,6 +144,16 @@ def measure(
         print(f"The whole curve is in {out / 'measured.csv'}.")
 
 
+def named_statistic(name: str | None) -> Statistic | None:
+    """Return a statistic by its name (InputError for another)."""
+    if name is None:
+        return None
+    for known in STATISTICS:
+        if name == known:
+            return known
+    raise InputError(f"`--statistic` must be one of {', '.join(STATISTICS)}; got {name!r}.")
+
+
 def _settings_words(store: Any, d_k: int) -> str:
     """Return all settings that a store has, given or not, and what its sharpness comes to where it is a number."""
     words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
@@ -143,6 +162,15 @@ def _settings_words(store: Any, d_k: int) -> str:
     one = subject(store)
     beta = None if one.changes_with_n else one.beta(d_k, 1)
     return ", ".join(words + ([] if beta is None else [f"beta = {beta:.4g}"])) or "none"
+
+
+def _spelled(value: Any) -> Any:
+    """Return settings with infinity as a word, which JSON has no number for."""
+    if isinstance(value, dict):
+        return {name: _spelled(item) for name, item in value.items()}
+    if is_dataclass(value):
+        return {"is": type(value).__name__} | {f.name: _spelled(getattr(value, f.name)) for f in fields(value)}
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _in_words(value: Any) -> str:

@@ -13,6 +13,7 @@ import typer
 from assocmem.cli import Stopped, app
 from assocmem.cli.output import print_table
 from assocmem.cli.settings import writable
+from assocmem.core.errors import InputError
 
 OUT = Path("reproduced")
 TABLE_TITLE = "Every printed number, repeated (root mean squares over trials; of the optimal linear store medians)"
@@ -39,6 +40,7 @@ def reproduce(
     if only:
         _known(only)
     writable(out)
+    _own_folder(out)
     if quick and workers is None:
         workers = 1  # its tasks are small, and charts are drawn beside
     with processes(1) as drawer, processes(1, ends_on_ctrl_c=True) as aside:
@@ -58,10 +60,20 @@ def reproduce(
     _print_verdicts(rows)
     done = len(run.results)
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {out / 'index.html'}")
+    older = [e.name for e in catalogue.experiments() if e not in wanted and (out / f"{e.name}.ndjson").exists()]
+    if older:
+        print(f"note: files of an earlier run stay in {out}, outside this report: {', '.join(older)}.")
     if interrupted:
         raise Stopped("stopped by Ctrl-C: what was finished is written, and the report names the rest.")
     if any(row["verdict"] == "differs" for row in rows):
         raise typer.Exit(1)
+
+
+def _own_folder(out: Path) -> None:
+    """Refuse a folder with an index.html of somebody else's."""
+    page = out / "index.html"
+    if page.exists() and not (out / "verdict.json").exists():
+        raise InputError(f"{page} is there and not from a run of assocmem; name another folder with --out.")
 
 
 def _known(names: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ The dtype rule, for every store:
 from __future__ import annotations
 
 import math
+import sys
 from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias, cast
 
@@ -208,7 +209,9 @@ def can_write_in_place(x: Array) -> bool:
     if type(x) is np.ndarray:
         return bool(x.flags.writeable)
     if array_api_compat.is_torch_array(x):
-        return not x.requires_grad
+        # What was made in torch's inference mode may be changed there only.
+        frozen = x.is_inference() and not sys.modules["torch"].is_inference_mode_enabled()
+        return not (x.requires_grad or frozen)
     return bool(array_api_compat.is_writeable_array(x))
 
 

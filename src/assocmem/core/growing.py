@@ -106,6 +106,8 @@ class GrowingStore(Store):
         """Return the state with `count` more rows behind its own."""
         n, total = state.n, state.n + count
         buffer = state.held
+        if buffer is not None and not all(map(_may_copy, buffer.rows.values())):
+            buffer = None
         if buffer is None or any(map(ar.carries_gradient, rows.values())) or not buffer.claim(n, total):
             if not all(_may_copy(a) for a in (*rows.values(), *state.arrays.values())):
                 joined = {name: state.xp.concat([state.arrays[name], row], axis=-2) for name, row in rows.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from assocmem.core import arrays as ar
 from assocmem.core.arrays import Array
 from assocmem.core.blockwise import in_dtype, working_dtype
-from assocmem.core.errors import InputError
+from assocmem.core.errors import InputError, RecallOverflowError
 from assocmem.core.inner_model import Factors, InnerModel
 from assocmem.core.requirement import is_number, is_whole, require, require_bool
 from assocmem.core.stability import require_finite_arrays, warn_unstable
@@ -169,6 +169,11 @@ class InnerTraining(Store):
         upto = xp.tril(xp.ones((batch.n, batch.n), dtype=batch.rates.dtype, device=ar.device_of(batch.rates)))
         sums = model.couplings(batch) @ ar.transpose(upto)
         largest = xp.max(sums * ar.transpose(upto), axis=-2)
+        if bool(xp.any(xp.isinf(largest))):
+            raise RecallOverflowError(
+                f"the inner products of the keys that {self.name} trains on together leave the range of "
+                f"{ar.dtype_name(largest.dtype)}, so there is no safe step; scale the keys down (unit length)."
+            )
         least = float(xp.finfo(batch.rates.dtype).smallest_normal)
         steps = xp.where(largest > least, 1 / xp.where(largest > least, largest, xp.ones_like(largest)), 0 * largest)
         return steps if model.depth == 1 or model.norm else xp.minimum(steps, model.bilinear_bound(batch))

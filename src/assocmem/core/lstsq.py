@@ -234,6 +234,8 @@ def _appended(state: State, keys: Array, values: Array, block: int) -> tuple[dic
     used = int(old["pending_keys"].shape[-2])
     total = used + int(keys.shape[-2])
     buffer = None if state.held is None else state.held.buffer
+    if buffer is not None and not all(map(ar.can_write_in_place, buffer.rows.values())):
+        buffer = None
     if buffer is None or not buffer.claim(used, total):
         rows = {name: state.zeros(block, int(array.shape[-1])) for name, array in fresh.items()}
         buffer = Buffer(rows, used)

@@ -275,7 +275,10 @@ class Store(Door, ABC):
 
         Raises InputError for a store whose states cannot be joined, and where sizes, batches or libraries differ.
         """
-        raise InputError(f"states of {self.name} cannot be merged: what one holds depends on what came before it.")
+        why = "what one holds depends on what came before"
+        if self.traits.order_free:
+            why = "what they hold does not add up"
+        raise InputError(f"states of {self.name} cannot be merged: {why}. Write all pairs into one store.")
 
     def forget(self, state: State, keys: Array, values: Array) -> State:
         """Return the state without pairs that were written before; InputError for a store that cannot take them out."""

@@ -214,7 +214,10 @@ class Similarity:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured number with its 95 % interval (None where n_trials < 2) and everything needed to repeat it."""
+    """A measured number with its 95 % interval (None where n_trials < 2) and everything needed to repeat it.
+
+    heaviest: of a mean or rms, the share of the sum that comes from the one largest trial.
+    """
 
     value: float | None
     low: float | None
@@ -227,6 +230,7 @@ class Estimate:
     method: str = ""
     level: float = 0.95
     reason: str = ""
+    heaviest: float | None = None
 
     def renamed(self, **changes: Any) -> Estimate:
         """Return a copy with some fields replaced."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -175,15 +176,18 @@ def _npz(stream: IO[bytes], file: str, name: str | None) -> Numbers:
 
 def _npy(stream: IO[bytes], size: int, label: str) -> Numbers:
     """Return the array of a .npy stream that holds `size` bytes, checking its header before reading on."""
-    forms = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    later = np.lib.format.read_array_header_2_0  # version 3 differs in the encoding of field names alone
+    forms = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): later, (3, 0): later}
     try:
         version = np.lib.format.read_magic(stream)
         if version not in forms:
-            raise FileFormatError(f"{label} holds records with named fields, not plain numbers.")
+            raise FileFormatError(f"{label} has the .npy version {version[0]}.{version[1]}; versions 1 to 3 are read.")
         shape, fortran, dtype = forms[version](stream)
+        if min(shape, default=0) < 0:
+            raise ValueError(shape)
     except FileFormatError:
         raise
-    except (ValueError, EOFError, SyntaxError, TypeError, KeyError) as error:
+    except (ValueError, EOFError, SyntaxError, TypeError, KeyError, tokenize.TokenError) as error:
         raise FileFormatError(f"{label} is not a readable .npy array; its header is damaged or missing.") from error
     if dtype.hasobject:
         raise FileFormatError(

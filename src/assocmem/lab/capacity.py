@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from assocmem.core.errors import InputError
+from assocmem.core.requirement import is_whole
 from assocmem.core.types import Estimate, Prediction
 from assocmem.inputs import Law
 from assocmem.lab.predicted import predicted_capacity
@@ -39,6 +42,10 @@ DEFINITIONS = {
     "difference": "measured over predicted, less one",
     "definition": "of the statistic of the ratio",
 }
+
+HALF, MANY = 0.5, 12
+"""Share of a mean that one trial may carry, where there are so many trials."""
+LARGEST_WEIGHT = 1e150
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,9 @@ def capacity(
     >>> abs(found.difference) < 0.03, found.measured.low < 65 < found.measured.high
     (True, True)
     """
+    for name, number, least in (("d_k", d_k, 1), ("d_v", d_v, 1), ("largest", largest, 2)):
+        if not (is_whole(number, least) or (number is None and name == "largest")):
+            raise InputError(f"`{name}` must be a whole number >= {least}; got {number!r}.")
     one = subject(store)
     sigma = one.sigma(d_k, 2)
     by_form = sigma is not None and math.isfinite(getattr(sigma, "beta", 0.0)) and keys == "sphere"
@@ -126,6 +136,14 @@ def capacity(
             f"{one.label}, over keys of this law, is not of the form V^T σ(K x), σ finite; measure it by the keys "
             "sampler."
         )
+    if by_form and sigma is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            top = float(np.max(np.abs(np.asarray(sigma(np.array([cosine, 1.0])), dtype=np.float64))))
+        if not top < LARGEST_WEIGHT:
+            raise InputError(
+                f"σ(s) = {sigma.formula} reaches {top:.3g}, and its square leaves the range of floats: it cannot be "
+                "measured. The same σ times a small number has the same capacity."
+            )
     if not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
     if not 0 < precision < 1:
@@ -138,6 +156,7 @@ def capacity(
     found = crossing_of_curve([float(n) for n in counts], curve, threshold)
     if by_keys:
         found = replace(found, reason=search.why_not(found))
+        found = replace(found, note="; ".join(filter(None, [found.note, _heavy(counts, curve)])))
     if one.changes_with_n and found.value is not None and found.value < FEW:
         found = replace(found, note="; ".join(filter(None, [found.note, BETWEEN])))
     if keys == "sphere":
@@ -146,4 +165,16 @@ def capacity(
         prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
     return MeasuredCapacity(
         one.key, one.label, d_k, cosine, threshold, chosen, prediction, found, tuple(zip(counts, curve, strict=True))
+    )
+
+
+def _heavy(counts: list[int], curve: list[Estimate]) -> str:
+    """Return a note where one trial carries half of a mean over twelve or more: it may have no limit."""
+    heavy = [(e.heaviest or 0.0, n, e.n_trials) for n, e in zip(counts, curve, strict=True) if e.n_trials >= MANY]
+    share, n, trials = max(heavy, default=(0.0, 0, 0))
+    if share <= HALF:
+        return ""
+    return (
+        f"at M = {n} one of {trials} trials carries {share:.0%} of the mean: a target's own weight may come near zero, "
+        "and then the mean over all draws is infinite and this number hangs on the seed; the median does not"
     )

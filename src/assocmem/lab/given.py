@@ -9,8 +9,11 @@ import numpy as np
 
 from assocmem.core.arrays import as_array, namespace, require_finite, to_numpy
 from assocmem.core.errors import InputError
+from assocmem.core.requirement import is_whole
 from assocmem.ruler.preparation import Kind
 
+FAINT = 1e-140
+"""Largest entry of the keys below which squares of inner products are no normal numbers."""
 FloatArray = np.ndarray[Any, Any]
 KINDS: dict[str, Kind] = {
     "raw": "raw",
@@ -49,6 +52,8 @@ def check_arrays(
     asked: int, fit_share: float,
 ) -> None:  # fmt: skip
     """Raise InputError where heads, rows or widths do not fit together, or a number is out of range."""
+    if values is not None and not values.any():
+        raise InputError("`values` must not all be zero: a recall of them has no length to compare interference with.")
     if values is not None and values.shape[:2] != keys.shape[:2]:
         raise InputError(
             f"`values` must have one row for each of {keys.shape[1]} keys in {keys.shape[0]} heads; got {values.shape}."
@@ -62,10 +67,20 @@ def check_arrays(
             )
         if len(targets) != queries.shape[1]:
             raise InputError(f"`targets` must name a row for each of {queries.shape[1]} queries; got {len(targets)}.")
-    if trials < 1 or asked < 1:
-        raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials} and {asked}.")
+    if not (is_whole(trials) and is_whole(asked)):
+        raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials!r} and {asked!r}.")
     if not 0 < fit_share < 1:
         raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
+
+
+def require_length(keys: FloatArray) -> None:
+    """Refuse prepared keys whose inner products underflow (InputError)."""
+    top = float(np.max(np.abs(keys)))
+    if 0 < top < FAINT:
+        raise InputError(
+            f"`keys` are so small, {top:.3g} at most, that their inner products vanish in double precision; multiply "
+            "them by a number first, or normalise them."
+        )
 
 
 def rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
@@ -86,12 +101,12 @@ def rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
 def memories_of(memories: Iterable[int] | None, rows: int, largest: int | None = None) -> list[int]:
     """Return the M to measure, at most as many as there are rows and at most `largest`."""
     if memories is None:
-        if largest is not None and largest < 2:
-            raise InputError(f"`largest` must be a whole number >= 2; got {largest}.")
+        if largest is not None and not is_whole(largest, 2):
+            raise InputError(f"`largest` must be a whole number >= 2; got {largest!r}.")
         top = rows if largest is None else min(rows, largest)
         steps = int(2 * np.log2(top))
         return sorted({min(top, round(2 ** (i / 2))) for i in range(2, steps + 1)} | {top})
-    counts = sorted({int(n) for n in memories})
-    if not counts or counts[0] < 1 or counts[-1] > rows:
+    counts = sorted(set(memories))
+    if not counts or not all(is_whole(n) for n in counts) or counts[-1] > rows:
         raise InputError(f"`memories` must be whole numbers from 1 to the {rows} rows that are measured; got {counts}.")
     return counts

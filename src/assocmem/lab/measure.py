@@ -16,7 +16,7 @@ from assocmem.core.results import Row
 from assocmem.core.types import Estimate
 from assocmem.inputs import checked_targets, value_law
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, zero_rows
-from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, rows_to_fit
+from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, require_length, rows_to_fit
 from assocmem.lab.plans import Reading
 from assocmem.lab.subject import Subject, subjects
 from assocmem.lab.subsets import Rows, SubsetResult, SubsetTask, run_subsets
@@ -166,6 +166,7 @@ def _prepared(
     fitting = rows if kind == "raw" else rows[order[:count]]
     fitted = Preparation.fit(fitting, kind, normalise=normalise, among=rows, name="keys")
     prepared = fitted.apply(rows[kept], places=places)
+    require_length(prepared)
     if queries is None or targets is None:
         return Rows(prepared, paid[kept]), fitted, places
     inside = np.isin(targets, kept)

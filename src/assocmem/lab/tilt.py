@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.core.activation import Activation
+from assocmem.core.errors import InputError
 from assocmem.core.random import stream
 from assocmem.lab.sphere import SimilarityLaw
 from assocmem.lab.weighing import Block, weigh
@@ -16,7 +17,9 @@ from assocmem.ruler.readings import TAIL_LIMIT
 
 FloatArray = np.ndarray[Any, Any]
 DRAWS = 4096
-_GRID = 4000
+_GRID, _NEAR, _CLOSEST = 1400, 0.02, 1e-8
+SHARP = 1e-3
+"""Relative change of E σ² by the rounding of similarities that is borne."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,14 @@ class Tilt:
     The moved law is f(s) (1-c²)^((d-1)/2) / (1 - c s)^(d-1), the envelope of Wood (1994) for the von Mises-Fisher
     law e^(θ s) f(s), so that every draw has the exact weight (1 - c s)^(d-1) / (1-c²)^((d-1)/2); for σ(s)² =
     e^(2 beta s) the best c gives nearly equal products. tail: E σ^4/(E σ²)² for the sphere's own law. spread: the
-    same quantity, E (σ² weight)²/(E σ²)², for the moved law.
+    same quantity, E (σ² weight)²/(E σ²)², for the moved law. sharp: whether similarities rounded to float32 would
+    change E σ² by more than a thousandth.
     """
 
     c: float
     tail: float
     spread: float
+    sharp: bool = False
 
     def log_weight(self, s: FloatArray, d: int) -> FloatArray:
         """Return the logarithm of the weight that undoes the move."""
@@ -44,15 +49,17 @@ class Tilt:
 def tilt_for(sigma: Activation, d: int) -> Tilt:
     """Return the move c in [0, 1) whose products σ(s)² weight spread least, with the tails before and after.
 
-    A sum over 4000 angles decides; it steers the sampler and enters no estimate.
+    A sum over angles decides, close together at both ends, where a sharp σ is narrow; it steers the sampler and enters
+    no estimate.
     """
     if d == 1:
         return Tilt(0.0, 1.0, 1.0)
-    angle = (np.arange(_GRID) + 0.5) * (np.pi / _GRID)
+    angle, width = _angles()
     s = np.cos(angle)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_square = 2 * np.log(np.abs(np.asarray(sigma(s), dtype=np.float64)))
-    log_density = (d - 2) * np.log(np.sin(angle))
+        rounded = 2 * np.log(np.abs(np.asarray(sigma(s.astype(np.float32).astype(np.float64)), dtype=np.float64)))
+    log_density = (d - 2) * np.log(np.sin(angle)) + np.log(width)
     log_density -= _log_sum(log_density)
     mean = _log_sum(log_density + log_square)
     if not np.isfinite(mean):
@@ -63,21 +70,32 @@ def tilt_for(sigma: Activation, d: int) -> Tilt:
         log_weight = Tilt(c, 0.0, 0.0).log_weight(s, d)
         return float(np.exp(min(700.0, _log_sum(log_density + 2 * log_square + log_weight) - 2 * mean)))
 
-    moves, tail = [0.0, *np.tanh(np.geomspace(1e-3, 8, 40)).tolist()], spread(0.0)
+    sharp = abs(_log_sum(log_density + rounded) - mean) > SHARP
+    moves, tail = [0.0, *np.tanh(np.geomspace(1e-3, 16, 48)).tolist()], spread(0.0)
     for _ in range(4):
         best = int(np.argmin([spread(c) for c in moves]))
         low, high = moves[max(0, best - 1)], moves[min(len(moves) - 1, best + 1)]
         moves = sorted({moves[best], *np.linspace(low, high, 9).tolist()})
     c = min(moves, key=spread)
-    return Tilt(c, tail, spread(c))
+    return Tilt(c, tail, spread(c), bool(sharp))
+
+
+@cache
+def _angles() -> tuple[FloatArray, FloatArray]:
+    """Return angles between 0 and pi and the widths they stand for: in equal steps, at both ends in equal ratios."""
+    edge = np.geomspace(_CLOSEST, _NEAR, _GRID)
+    ends = np.concatenate([edge, np.linspace(_NEAR, np.pi - _NEAR, _GRID)[1:-1], np.pi - edge[::-1]])
+    return (ends[1:] + ends[:-1]) / 2, np.diff(ends)
 
 
 def carried_by_few(sigma: Activation, d: int, n_memories: int, trials: int = 100) -> bool:
     """Say whether few similarities carry the mean square: E σ^4/(M (E σ²)²) > 0.1 with a hundred trials.
 
-    More trials draw more similarities and bear a heavier tail in the same proportion.
+    More trials draw more similarities and bear a heavier tail in the same proportion. A σ too sharp for similarities
+    in float32 is answered likewise: the tilted ones are float64.
     """
-    return n_memories > 1 and tilt_for(sigma, d).tail > TAIL_LIMIT * n_memories * trials / 100
+    tilt = tilt_for(sigma, d)
+    return n_memories > 1 and (tilt.sharp or tilt.tail > TAIL_LIMIT * n_memories * trials / 100)
 
 
 def tilted_mean_squares(
@@ -85,8 +103,10 @@ def tilted_mean_squares(
 ) -> FloatArray:
     """Return independent unbiased estimates of E σ(s)², one a trial (trials,), each from `draws` moved similarities.
 
-    Cost: trials x draws similarities in float64, 0.3 ms a trial.
+    Cost: trials x draws similarities in float64, 0.3 ms a trial. Raises InputError for a σ that changes by more than a
+    thousandth from one float64 near 1 to the next.
     """
+    require_resolved(sigma)
     tilt = tilt_for(sigma, d)
     law = SimilarityLaw(d, np.float64, size=draws)
     block, means = Block(), np.empty(trials)
@@ -95,6 +115,18 @@ def tilted_mean_squares(
         s += tilt.c * (1 - s * s) / (1 + tilt.c * s)  # (s + c)/(1 + c s), exact also near 1
         means[trial] = np.mean(weigh(sigma, block.load(s)) ** 2 * np.exp(tilt.log_weight(s, d)))
     return means
+
+
+def require_resolved(sigma: Activation) -> None:
+    """Refuse a σ too sharp for similarities in float64 (InputError)."""
+    last = np.array([1.0, np.nextafter(1.0, 0.0)])
+    with np.errstate(all="ignore"):
+        logs = 2 * np.log(np.abs(np.asarray(sigma(last), dtype=np.float64)))
+    if np.isfinite(logs[0]) and not abs(logs[0] - logs[1]) <= SHARP:
+        raise InputError(
+            f"σ(s) = {sigma.formula} is too sharp to be measured: it changes by more than a thousandth between the two "
+            "numbers of double precision nearest to s = 1. Theory has its ratio and its capacity."
+        )
 
 
 def _log_sum(logs: FloatArray) -> float:

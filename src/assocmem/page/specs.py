@@ -27,8 +27,8 @@ CURVES_VIEW: dict[str, Any] = {
 CONTEXTS_VIEW: dict[str, Any] = CURVES_VIEW | {
     "x_domain": (16, 2**21),
     "x_values": tuple(10**k for k in range(2, 7)),
-    "y_domain": (1e-6, 10),
-    "y_values": tuple(10.0**k for k in range(-6, 2)),
+    "y_domain": (1e-6, 100),
+    "y_values": tuple(10.0**k for k in range(-6, 3)),
     "order": list(RULES),
 }
 BARS_VIEW: dict[str, Any] = {"kind": "bars", "y_title": "weight / target's weight"}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from assocmem.core import arrays as ar
+from assocmem.core.errors import InputError
 from assocmem.core.types import State
 from assocmem.ruler.bench import Bench, Findings, Lot, Numbers, promise
 
@@ -29,6 +30,23 @@ def split_law(bench: Bench) -> Findings:
     for i in range(20):
         state = bench.write(lot.rows(slice(i, i + 1)), state)
     yield from bench.same(bench.recall(state, queries), want, "twenty single writes must equal write(20)")
+
+
+@promise("merge", "one state made of several holds what all of them hold, or the store refuses in words")
+def merged_states(bench: Bench) -> Findings:
+    """Merge states of 7, 1, 0 and 5 pairs, with and without batch; refusing to is allowed."""
+    for batch in ((), (2,)):
+        lot = bench.lot(13, batch=batch)
+        queries = bench.queries(lot.keys, 5)
+        parts = [bench.write(lot.rows(slice(a, b)), bench.empty(batch)) for a, b in ((0, 7), (7, 8), (8, 8), (8, 13))]
+        try:
+            state = bench.store.merge(*parts)
+        except InputError:
+            return  # a store whose states cannot be merged says so in a sentence
+        want = bench.answer(lot, queries)
+        yield from bench.same(bench.recall(state, queries), want, f"merged states, batch {batch}, must recall as one")
+        if state.n != 13:
+            yield f"merged states of 13 pairs must have n = 13; got {state.n}."
 
 
 @promise("batch-law", "a batch equals the loop over its items, and items never mix")

@@ -49,9 +49,10 @@ class Curve:
     adds_in_square: bool = True
 
     def bracket(self) -> tuple[int | None, int | None]:
-        """Return the last point surely below before the first surely above, and that point."""
+        """Return the last point surely below before the first surely above (an infinite one is), and that point."""
         last = len(self.values) - 1
-        stop = next((i for i, low in enumerate(self.lows) if low is not None and low > self.threshold), None)
+        sure = [low is not None and low > self.threshold for low in self.lows]
+        stop = next((i for i, value in enumerate(self.values) if sure[i] or math.isinf(value)), None)
         start = next((i for i in range(last if stop is None else stop, -1, -1) if self._below(i)), None)
         return start, stop
 
@@ -127,8 +128,8 @@ class Curve:
         m, n = self.memories[i], self.memories[i + 1]
         if self.adds_in_square and math.isfinite(a + b) and (m == 1 or not self._logarithmic(a, b)):
             # Where a logarithm is not finite: the others add up in the square, a straight line in M.
-            low, high = (a / t) ** 2, (b / t) ** 2
-            return float(m + (n - m) * (1 - low) / (high - low))
+            low, high, there = ((x / max(a, b)) ** 2 for x in (a, b, t))
+            return float(m + (n - m) * (there - low) / (high - low))
         if math.isinf(b):
             share = 0.0
         elif math.isinf(a):
@@ -151,7 +152,8 @@ class Curve:
             m, n = self.memories[jump], self.memories[jump + 1]
             return (
                 f"between {m:g} and {n:g}: the {unit} jumps from {self.values[jump]:.4g} at M = {m:g} to infinity at "
-                f"M = {n:g}, where a query may give its own memory no weight"
+                f"M = {n:g}, where a query may give its own memory no weight; other trials may meet that at another M, "
+                "and a median over trials does not hang on it"
             )
         if first > self.threshold:
             smallest = self.memories[0]

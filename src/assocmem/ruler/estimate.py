@@ -92,6 +92,7 @@ def summarise(
     scaled = (numbers / scale) ** power
     value = scale * float(scaled.mean()) ** (1 / power)
     ends = mean_interval(scaled, level) if n > 1 else None
+    record["heaviest"] = float(scaled.max() / (scaled.sum() or 1.0))
     return _with_interval(value, ends and tuple(scale * end ** (1 / power) for end in ends), record)
 
 

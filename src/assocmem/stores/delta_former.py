@@ -15,6 +15,7 @@ from assocmem.core.growing import GrowingStore, Recalled
 from assocmem.core.recurrent import number_or_array
 from assocmem.core.register import register
 from assocmem.core.requirement import is_number, is_whole, require, require_gate
+from assocmem.core.store import Store
 from assocmem.core.types import Extra, Source, State, Traits
 
 
@@ -132,6 +133,10 @@ class DeltaFormer(GrowingStore):
         if mask is None or _is_prefix(mask, state):
             return attend(state["keys"], state["corrected"], queries, self._beta(state.d_k), mask).output
         return self._weights(state, queries, mask) @ self._values(state)
+
+    def merge(self, *states: State) -> State:
+        """Refuse: each value is corrected by all pairs written before it (InputError)."""
+        return Store.merge(self, *states)
 
     def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
         raise InputError(

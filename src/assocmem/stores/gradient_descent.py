@@ -17,6 +17,7 @@ from assocmem.core.heavy_ball import age_shares, constant_mixing, like, write_ch
 from assocmem.core.recurrent import Arrays, RecurrentStore
 from assocmem.core.register import register
 from assocmem.core.requirement import is_whole, require
+from assocmem.core.store import Store
 from assocmem.core.types import Source, State, Traits
 
 _TILE = 2**20
@@ -131,6 +132,10 @@ class GradientDescent(Descent, GrowingStore):
                 lambda x, at: x @ transpose(in_dtype(keys[..., at, :], x.dtype, xp)), self._counted(state), queries
             )
         return self._weights(state, queries, mask) @ self._values(state)
+
+    def merge(self, *states: State) -> State:
+        """Return the state with all pairs where their order does not matter, else refuse (InputError)."""
+        return super().merge(*states) if self.traits.order_free else Store.merge(self, *states)
 
     def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
         if self.traits.order_free:

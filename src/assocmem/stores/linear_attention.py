@@ -108,6 +108,12 @@ class LinearAttention(RecurrentStore):
         """The class with its feature map: sums over other features mean nothing to it."""
         return f"{type(self).__name__} with {self.feature.words}"
 
+    def merge(self, *states: State) -> State:
+        """Return the state that holds the pairs of all `states`: their sums add. Raises InputError as `Store.merge`."""
+        first, *others = self._alike(states)
+        total = {name: sum((s[name] for s in others), array) for name, array in first.arrays.items()}
+        return first.having(total, n=sum(s.n for s in (first, *others)))
+
     @property
     def traits(self) -> Traits:
         """Linear, order-free, bounded; a key written again averages where normalised, else adds."""

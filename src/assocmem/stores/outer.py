@@ -82,32 +82,8 @@ class OuterProduct(Store):
 
         States that hold nothing add nothing. Raises InputError where sizes, batches or array libraries differ.
         """
-        if not states:
-            raise InputError("`states` of OuterProduct.merge must hold at least one state; got none.")
-        for state in states:
-            self._check_own(state, "merge")
-        filled = [state for state in states if state.n] or list(states[:1])
-        first = filled[0]
-        for state in states:
-            if (state.d_k, state.d_v, state.batch) != (first.d_k, first.d_v, first.batch):
-                raise InputError(
-                    "`states` of OuterProduct.merge must have one d_k, d_v and batch; got "
-                    f"{(first.d_k, first.d_v, first.batch)} and {(state.d_k, state.d_v, state.batch)}."
-                )
-        xp = first.xp
-        for state in filled[1:]:
-            if state.xp is not xp:
-                raise InputError(
-                    "`states` of OuterProduct.merge must come from one array library; got "
-                    f"{first['W'].__class__.__module__} and {state['W'].__class__.__module__}."
-                )
-            first = self._recast(
-                first, xp.result_type(first.dtype, state.dtype), xp.result_type(first.io_dtype, state.io_dtype)
-            )
-        total = first["W"]
-        for state in filled[1:]:
-            total = total + xp.astype(state["W"], first.dtype)
-        return first.having({"W": total}, n=sum(s.n for s in filled))
+        first, *others = self._alike(states)
+        return first.having({"W": sum((s["W"] for s in others), first["W"])}, n=sum(s.n for s in (first, *others)))
 
     def forget(self, state: State, keys: Array, values: Array) -> State:
         """Return the state without pairs that were written: their outer products are subtracted.

@@ -49,8 +49,7 @@ export function endLabels(picture, ends, { apart = 15 } = {}) {
   const y = picture.scale("y");
   const [low, high] = y.range()[0] > y.range()[1] ? [y.range()[1], y.range()[0]] : y.range();
   const placed = ends
-    .map((end) => ({ ...end, pixel: y(end.value) }))
-    .filter(({ pixel }) => pixel >= low - 1 && pixel <= high + 1)
+    .map((end) => ({ ...end, pixel: Math.min(high, Math.max(low, y(end.value))) })) // off the axis: at its edge
     .sort((a, b) => a.pixel - b.pixel);
   placed.forEach((end, i) => i && (end.pixel = Math.max(end.pixel, placed[i - 1].pixel + apart)));
   let floor = high;

@@ -1,5 +1,5 @@
 import { chart, endLabels, narrow } from "./chart.js";
-import { announce, byId, figure, slider, table, whole } from "./controls.js";
+import { announce, byId, element, figure, slider, swatch, table, whole } from "./controls.js";
 import { load, newest } from "./data.js";
 import { listen, state } from "./state.js";
 
@@ -18,10 +18,11 @@ async function rules(choices) {
     const theory = Object.entries(rules).flatMap(([label, { ratio }]) => m.map((n, i) => ({ label, n_memories: n, theory: ratio[i] })));
     const ends = Object.entries(rules).map(([label, { ratio }]) => ({ label, n_memories: largest, value: ratio.at(-1) }));
     await picture.show({ theory: theory.filter((row) => row.theory), measured: [], spans: [], here: [], marker: [{ n_memories: state.reference }], labels: endLabels(picture, ends.filter((e) => e.value)) });
-    const rows = Object.entries(rules).map(([label, { ratio, beta }]) => [label, figure(beta.at(-1)), ratio.at(-1) === null ? "less than a float can say" : figure(ratio.at(-1)), ratio.at(-1) > 1 ? "fails" : "works"]);
+    const colour = picture.scale("color");
+    const rows = Object.entries(rules).map(([label, { ratio, beta }]) => [element("span", {}, swatch(colour(label)), label), figure(beta.at(-1)), ratio.at(-1) === null ? "less than a float can say" : figure(ratio.at(-1)), ratio.at(-1) > 1 ? "fails" : "works"]);
     byId("long-table").replaceChildren(...table(["rule", `β at M = ${whole(largest)}`, "ratio there", "recall"], rows, [1, 2]));
     byId("long-text").textContent = `Expected ratio of softmax for M up to ${whole(largest)}, with β = ${state.longbeta} at L = ${whole(state.reference)} (the vertical line) and dₖ = ${state.longwidth}.`;
-    announce(rows.map(([label, , ratio]) => `${label} ${ratio}`).join(", "));
+    announce(rows.map(([label, , ratio]) => `${label.textContent} ${ratio}`).join(", "));
   };
   let latest = null;
   const update = newest(
