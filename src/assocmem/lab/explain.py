@@ -17,6 +17,8 @@ SPREAD = 0.05
 FAR_FROM_ONE = 0.2
 FAR_IN_SQUARE = 0.4
 NAMED = 3
+FAINT = 1e-140
+"""Largest entry of the keys below which squares of inner products are no normal numbers."""
 FEW_ROWS = 0.02
 """Columns for each row of a whitening above which its uncertainty is said."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
@@ -86,6 +88,17 @@ def zero_rows(rows: Floats, kept: Sequence[int]) -> str:
     more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
     return (
         f"rows {named}{more} have length zero: every inner product with them is 0, so they cannot be told from nothing"
+    )
+
+
+def too_small(rows: Floats) -> str:
+    """Return a sentence on keys (n, d) whose inner products underflow, or ""."""
+    top = float(np.max(np.abs(rows)))
+    if not 0 < top < FAINT:
+        return ""
+    return (
+        f"no entry is larger than {top:.3g}, so that inner products vanish in double precision, and with them every "
+        "weight that grows from zero with the inner product; normalise them, or multiply them by a number"
     )
 
 

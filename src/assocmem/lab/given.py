@@ -12,8 +12,6 @@ from assocmem.core.errors import InputError
 from assocmem.core.requirement import is_whole
 from assocmem.ruler.preparation import Kind
 
-FAINT = 1e-140
-"""Largest entry of the keys below which squares of inner products are no normal numbers."""
 FloatArray = np.ndarray[Any, Any]
 KINDS: dict[str, Kind] = {
     "raw": "raw",
@@ -71,16 +69,6 @@ def check_arrays(
         raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials!r} and {asked!r}.")
     if not 0 < fit_share < 1:
         raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
-
-
-def require_length(keys: FloatArray) -> None:
-    """Refuse prepared keys whose inner products underflow (InputError)."""
-    top = float(np.max(np.abs(keys)))
-    if 0 < top < FAINT:
-        raise InputError(
-            f"`keys` are so small, {top:.3g} at most, that their inner products vanish in double precision; multiply "
-            "them by a number first, or normalise them."
-        )
 
 
 def rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:

@@ -15,8 +15,8 @@ from assocmem.core.register import entry, make_store
 from assocmem.core.results import Row
 from assocmem.core.types import Estimate
 from assocmem.inputs import checked_targets, value_law
-from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, zero_rows
-from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, require_length, rows_to_fit
+from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
+from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, rows_to_fit
 from assocmem.lab.plans import Reading
 from assocmem.lab.subject import Subject, subjects
 from assocmem.lab.subsets import Rows, SubsetResult, SubsetTask, run_subsets
@@ -166,7 +166,6 @@ def _prepared(
     fitting = rows if kind == "raw" else rows[order[:count]]
     fitted = Preparation.fit(fitting, kind, normalise=normalise, among=rows, name="keys")
     prepared = fitted.apply(rows[kept], places=places)
-    require_length(prepared)
     if queries is None or targets is None:
         return Rows(prepared, paid[kept]), fitted, places
     inside = np.isin(targets, kept)
@@ -182,7 +181,9 @@ def _words(lots: Sequence[_Lot], explained: Sequence[dict[str, str]]) -> list[st
     """Return the sentences on all heads, preparation by preparation."""
     by_kind: dict[str, list[dict[str, str]]] = {}
     for lot, sentences in zip(lots, explained, strict=True):
-        extra = {"zero": zero_rows(lot.rows.keys, lot.kept), "fit": lot.fitted.note}
+        extra = {
+            "zero": zero_rows(lot.rows.keys, lot.kept), "faint": too_small(lot.rows.keys), "fit": lot.fitted.note,
+        }  # fmt: skip
         named = {topic: f"{lot.kind.capitalize()} keys: {said}." for topic, said in extra.items() if said}
         by_kind.setdefault(lot.kind, []).append(sentences | named)
     return [sentence for heads in by_kind.values() for sentence in gathered(heads)]
