@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from assocmem.core.register import make_store
 from assocmem.core.results import Row
 from assocmem.core.store import Store
+from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.lab.fading import predicted_age_ratio
 from assocmem.lab.order import DEFINITIONS, age_curves
@@ -42,6 +43,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "x": "shown_age",
         "x_title": "age + 1: how many pairs ago it was written",
         "order": [label for label, _ in stores],
+        "colours": colours(label for label, _ in stores),
         "join": True,
         "panels": [
             {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_domain": (1e-3, 2)},

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from assocmem.core.register import make_store
 from assocmem.core.results import Row
 from assocmem.core.store import Store
+from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.lab.order import DEFINITIONS, rewrite_curves
 
@@ -39,6 +40,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "x": "n_memories",
         "x_title": "keys written, every second one again with a new value",
         "order": [label for label, _ in stores],
+        "colours": colours(label for label, _ in stores),
         "join": True,
         "panels": [
             {"where": {"quantity": "left"}, "y_title": "old value's weight left", "y_log": False, "y_domain": (0, 1.1)},

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 
 from assocmem.core.register import make_store, stores
 from assocmem.core.results import Row
+from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.lab.choice import DEFINITIONS, MeasuredChoice, choice_capacities, state_exponent
 
 WIDTHS = (16, 32, 64, 128)
 SHOWN = (16, 64, 256, 1024)
 GREYS = ("#cfcfcf", "#b0b0b0", "#8f8f8f", "#6f6f6f")
-FIRST = 7
-MORE = ("#AA4499", "#44AA99", "#000000", "#999933", "#661100", "#332288", "#117733", "#882255")
-"""Colours of the series from the eighth on, without the palette's grey."""
 SHARE = 0.95
 
 
@@ -40,7 +38,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "x_title": "numbers in the state",
         "y_title": f"memories M with {SHARE:.0%} right choices",
         "order": [*series, *lines],
-        "colours": dict(zip(series[FIRST:], MORE, strict=False)) | dict(zip(lines, GREYS, strict=False)),
+        "colours": colours(series) | dict(zip(lines, GREYS, strict=False)),
         "join": True,
     }
     return Outcome(rows, view, _caption(found, widths), {"widths": widths, "share": SHARE, "stores": keys}, DEFINITIONS)
