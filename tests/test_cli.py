@@ -308,3 +308,10 @@ def test_capacity_says_with_which_settings_and_who_was_asked():
     assert "old and new" not in softmax
     used = strict_json(python("capacity", "exp-series", "--d-k", "8", "--json").stdout)["settings_used"]
     assert used == {"terms": 4, "beta": None}
+
+
+def test_check_takes_settings():
+    assert "GatedDeltaNet keeps the contract" in python("check", "gated-delta-net", "--set", "decay=0.5").stdout
+    wrong = python("check", "gated-delta-net", "--set", "decay=2")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "`decay` of GatedDeltaNet must be a number in [0, 1]; got 2." in wrong.stderr

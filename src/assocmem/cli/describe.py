@@ -8,6 +8,7 @@ import typer
 
 from assocmem.cli import app
 from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table
+from assocmem.cli.settings import SET_HELP, settings_from
 
 if TYPE_CHECKING:
     from assocmem.core.store import Store
@@ -89,13 +90,14 @@ def cite(store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP)) -> 
 @app.command()
 def check(
     store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
+    others: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help=SET_HELP),
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Run the store contract on a store; exit status 1 and the reasons in words where it fails."""
     from assocmem.cli.user_code import made_store, user_code
     from assocmem.ruler import contract
 
-    made = made_store(store)
+    made = made_store(store, **settings_from({}, others))
     with user_code(store):
         report = contract.check(made)
     if as_json:

@@ -12,7 +12,7 @@ from typing import Any
 
 from assocmem.core.errors import InputError
 
-SET_HELP = "Any other setting of the store, as NAME=VALUE; may be given several times."
+SET_HELP = "Any setting of the store, as NAME=VALUE; may be given several times."
 
 
 def parse(text: str) -> Any:

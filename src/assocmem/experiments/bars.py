@@ -46,7 +46,8 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     return Outcome(
         rows,
         {"kind": "bars", "order": [p[0] for p in panels], "columns": 2},
-        "One draw of random unit keys, d_k = 64. The target is orange; every other bar is interference. Softmax at "
+        "One draw of random unit keys, d_k = 64; heights are weights over the target's. The target is orange; every "
+        "other bar is interference. Softmax at "
         f"beta = 2 fails after a few dozen memories (exactly {blunt:.1f}); at beta = 8 {panels[-1][3]} leave no trace.",
         {"d_k": D_K},
         {

@@ -34,13 +34,13 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
             mine.append(found.row() | {"experiment": "widths", "label": label, "declared_exponent": declared})
         slope = exponent([(r["d_k"], r["value"]) for r in mine if r["d_k"] >= min(WIDEST_FIT, max(widths) // 2)])
         rows += [r | {"fitted_exponent": slope} for r in mine]
-        words.append(f"{label} {slope:.2f} (declared {declared})")
+        words.append(f"{label} {slope:.2f} ({declared})")
     return Outcome(
         rows,
         {"kind": "curves", "x": "d_k", "x_title": "key width d_k", "y_title": "capacity: memories at ratio 1",
          "order": [s[0] for s in STORES]},
-        "Fitted exponents over the wider half: " + ", ".join(words) + ". Finite width lowers each a little: the exact "
-        "capacity of squared ReLU is 2 d (d + 2)/3 + 1, not d^2.",
+        f"Fitted exponents over the wider half, in brackets theory's for very wide keys: {', '.join(words)}. Finite "
+        "width lowers each a little: the exact capacity of squared ReLU is 2 d (d + 2)/3 + 1, not d^2.",
         {"widths": widths},
         DEFINITIONS | {
             "declared_exponent": "of the capacity's growth with d_k at large width, by theory",
