@@ -186,8 +186,11 @@ def test_every_store_has_its_bars(tab, name):
     tab.page.click(f"#bars-stores button[data-value={name}]")
     tab.press("#m", "End", "ArrowLeft", "ArrowLeft", "ArrowLeft")
     expect(tab.page.locator("#m-out")).to_have_text("512")
-    sharp = offer.choice(name).sharp
-    assert tab.page.is_disabled("#beta") != sharp
+    beta = expect(tab.page.locator("#beta"))  # waits until the store's bars have come
+    if offer.choice(name).sharp:
+        beta.to_be_enabled()
+    else:
+        beta.to_be_disabled()
     tab.shows("#ratio", ratio_of(name, 512))
     signal, noise = tab.number("#signal"), tab.number("#interference")
     assert noise / signal == pytest.approx(tab.number("#ratio"), rel=2e-2)
