@@ -290,3 +290,39 @@ def test_a_whitening_from_many_rows_is_not_called_uncertain():
     keys = np.random.default_rng(6).standard_normal((3000, 8))
     found = measure(keys, stores=["outer-product"], preparation=["whiten"], largest=32, trials=2, workers=1)
     assert not any("uncertain" in words for words in found.words)
+
+
+def test_rows_of_length_zero_are_named_head_by_head_and_never_as_a_range():
+    keys = np.random.default_rng(0).standard_normal((3, 60, 8))
+    for head, rows in enumerate(([3, 10], [7, 50], [7, 50])):
+        keys[head, rows] = 0
+    words = measure(keys, stores=["relu"], trials=2, workers=1, largest=8).words
+    named = [w for w in words if "have length zero" in w]
+    assert [w.partition(" have")[0] for w in named] == [
+        "Head 0: Raw keys: rows 3, 10",
+        "Heads 1 and 2: Raw keys: rows 7, 50",
+    ]
+
+
+def test_a_whitening_is_judged_by_the_columns_that_vary():
+    keys = np.random.default_rng(1).standard_normal((800, 64))
+    keys[:, 32:] = 1.0
+    found = measure(keys, stores=["relu"], preparation=["whiten"], largest=8, trials=2, workers=1)
+    assert "worth 28 of their 32 dimensions" in found.words[-1]
+
+
+def test_values_of_a_head_that_are_all_zero_are_refused():
+    keys = np.random.default_rng(2).standard_normal((2, 20, 8))
+    values = np.ones((2, 20, 3))
+    values[1] = 0
+    with pytest.raises(InputError, match="`values` of head 1 must not all be zero"):
+        measure(keys, values, stores=["relu"], workers=1)
+
+
+@pytest.mark.parametrize("wrong", [["a", 2], [[2]], [2.5], [0], []])
+def test_memories_are_whole_numbers(wrong):
+    keys = np.random.default_rng(3).standard_normal((20, 8))
+    with pytest.raises(InputError, match="`memories` must be whole numbers"):
+        measure(keys, stores=["relu"], memories=wrong, trials=2, workers=1)
+    found = measure(keys, stores=["relu"], memories=np.array([8.0, 4.0]), trials=2, workers=1)
+    assert [type(row["n_memories"]) for row in found.curve] == [int, int]

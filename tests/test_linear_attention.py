@@ -456,3 +456,24 @@ def test_a_16_bit_state_is_read_in_float32():
     state = store.write(store.empty(32, 1, state_dtype="float16"), keys, values)
     assert state["z"].astype(np.float32).sum() > np.finfo(np.float16).max / 2
     np.testing.assert_allclose(store.recall(state, keys[:4]), 1.0, rtol=2e-2)
+
+
+def test_states_with_and_without_a_sum_of_weights_do_not_mix():
+    keys = np.eye(3)
+    plain, mean = LinearAttention(normalise=False), LinearAttention()
+    with pytest.raises(InputError, match="not normalised; it is a state of"):
+        plain.recall(mean.write(mean.empty(3, 3), keys, keys), keys)
+    with pytest.raises(InputError, match=r"it is a state of .* not normalised"):
+        mean.merge(mean.empty(3, 3), plain.write(plain.empty(3, 3), keys, keys))
+
+
+def test_merged_states_recall_as_one_and_overflow_unheard():
+    rng = np.random.default_rng(0)
+    keys, values = rng.standard_normal((7, 4)), rng.standard_normal((7, 2))
+    store = LinearAttention()
+    parts = [store.write(store.empty(4, 2), keys[at], values[at]) for at in (slice(3), slice(3, 7))]
+    whole = store.write(store.empty(4, 2), keys, values)
+    np.testing.assert_allclose(store.recall(store.merge(*parts), keys), store.recall(whole, keys), rtol=1e-12)
+    huge = np.full((1, 2), 3e38, dtype=np.float32)
+    state = store.write(store.empty(4, 2), np.ones((1, 4), dtype=np.float32), huge / 2)
+    store.merge(state, state, state, state)  # warnings are errors here

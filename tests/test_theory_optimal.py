@@ -198,3 +198,10 @@ def test_with_noisy_queries_the_capacity_is_where_the_ratio_first_reaches_it(d, 
 def test_no_capacity_for_noisy_queries_where_there_is_no_signal_or_no_formula():
     assert "no recall" in optimal_capacity(64, cosine=0.0).reason
     assert "d <= 2" in optimal_capacity(2, cosine=0.5).reason
+
+
+def test_an_opposite_query_is_as_clean_as_the_key_itself_and_tiny_ratios_have_a_capacity():
+    assert optimal_capacity(16, cosine=-1.0).value == optimal_capacity(16).value
+    assert optimal_capacity(16, ratio=1e-200, cosine=0.9).value == pytest.approx(1)
+    assert optimal_capacity(16, ratio=1e200, cosine=0.9).value == pytest.approx(15)
+    assert "unit keys alone" in optimal_capacity(16, law="gaussian", cosine=0.9).reason

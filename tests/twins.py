@@ -1178,6 +1178,17 @@ class LosesAll(Sum):
 
 @twin("merge")
 @dataclass(frozen=True)
+class WantsFull(Sum):
+    """Merges, but not with a state that holds nothing."""
+
+    def merge(self, *states):
+        if not all(state.n for state in states):
+            raise InputError("a state holds nothing.")
+        return self._added(states)
+
+
+@twin("merge")
+@dataclass(frozen=True)
 class Remembers(Attend):
     """Keeps rows that depend on how many came before, and joins them as if they did not."""
 

@@ -64,7 +64,8 @@ def design(
         title=f"every store at d_k = {d_k}, d_v = {d_v}, M = {number(wanted)}",
         numeric=("ratio there", "largest M", "numbers held"),
     )  # fmt: skip
-    print("Ratios are root mean squares over draws. In the costs n is M, width the number of a key's features.")
+    other = "" if abs(cosine) == 1 else " (optimal-linear's is the rms interference over the mean signal)"
+    print(f"Ratios are root mean squares over draws{other}. In the costs n is M, width the number of a key's features.")
     for words in dict.fromkeys(o["reason"] for o in rows if o["largest"] is None and o["reason"]):
         named = "; ".join(o["label"] for o in rows if o["largest"] is None and o["reason"] == words)
         print(f"{named}: {words}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_args
 
 import typer
 
@@ -14,11 +14,6 @@ from assocmem.cli.describe import STORE_HELP
 from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
 from assocmem.cli.settings import SET_HELP, measurable, settings_from, within_one, writable
 from assocmem.core.errors import InputError
-
-if TYPE_CHECKING:
-    from assocmem.core.types import Statistic
-
-STATISTICS: tuple[Statistic, ...] = ("rms", "mean", "median")
 
 
 @app.command()
@@ -67,8 +62,7 @@ def capacity(
             "statistic": row["definition"],
             "settings_used": "all of the store's",
         }
-        given = {name: str(value) if value == math.inf else value for name, value in settings.items()}
-        print_json({"settings": given, "settings_used": plain(_spelled(made.settings())), **row}, words)
+        print_json({"settings": _spelled(settings), "settings_used": plain(_spelled(made.settings())), **row}, words)
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     if row["theory_exact"] is False:
@@ -144,14 +138,13 @@ def measure(
         print(f"The whole curve is in {out / 'measured.csv'}.")
 
 
-def named_statistic(name: str | None) -> Statistic | None:
-    """Return a statistic by its name (InputError for another)."""
-    if name is None:
-        return None
-    for known in STATISTICS:
-        if name == known:
-            return known
-    raise InputError(f"`--statistic` must be one of {', '.join(STATISTICS)}; got {name!r}.")
+def named_statistic(name: str | None) -> Any:
+    """Return the name of a statistic, None for the store's usual one (InputError for another name)."""
+    from assocmem.core.types import Statistic
+
+    if name not in (None, *get_args(Statistic)):
+        raise InputError(f"`--statistic` must be one of {', '.join(get_args(Statistic))}; got {name!r}.")
+    return name
 
 
 def _settings_words(store: Any, d_k: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import Any
@@ -39,8 +39,11 @@ class FeatureMap(ABC):
 
     @property
     def words(self) -> str:
-        """The map and its settings, the same in every process."""
-        return repr(self) if is_dataclass(self) else f"{type(self).__name__}, φ(x) = {self.formula}"
+        """The map and its settings: the same for equal maps, in every process."""
+        if not is_dataclass(self):
+            return f"{type(self).__name__}, φ(x) = {self.formula}"
+        settings = (f"{f.name}={_word(getattr(self, f.name))}" for f in fields(self))
+        return f"{type(self).__name__}({', '.join(settings)})"
 
     @property
     def nonnegative(self) -> bool:
@@ -57,6 +60,15 @@ class FeatureMap(ABC):
         A normalised recall divides that number out of a query again.
         """
         return self(x)
+
+
+def _word(value: Any) -> str:
+    """Return a setting as text that does not change from process to process."""
+    if isinstance(value, FeatureMap):
+        return value.words
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:.17g}"
+    return repr(value) if isinstance(value, bool | str | None) else getattr(value, "__qualname__", type(value).__name__)
 
 
 @dataclass(frozen=True)

@@ -304,6 +304,13 @@ class Store(Door, ABC):
             dtype, io = xp.result_type(dtype, state.dtype), xp.result_type(io, state.io_dtype)
         return [s if (s.dtype, s.io_dtype) == (dtype, io) else self._recast(s, dtype, io) for s in filled]
 
+    def _added(self, states: tuple[State, ...]) -> State:
+        """Return the state whose arrays are the sums of those of `states`, for stores that are sums over pairs."""
+        first, *others = self._alike(states)
+        with ar.overflow_unheard():
+            total = {name: sum((s[name] for s in others), array) for name, array in first.arrays.items()}
+        return first.having(total, n=sum(s.n for s in (first, *others)))
+
     def _pairs_of(self, extras: Mapping[str, Array], at: slice) -> dict[str, Array]:
         """Return the extras of the pairs in `at`; extras without an axis of pairs are passed on whole."""
         spec = {e.name: e for e in self.traits.extras}

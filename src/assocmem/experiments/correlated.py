@@ -7,6 +7,7 @@ from typing import Any
 
 from assocmem.core.register import make_store
 from assocmem.core.results import Row
+from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.lab.order import DEFINITIONS, pass_curves
 
@@ -41,6 +42,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         for n in (FEW, MANY)
     ]  # fmt: skip
     view = {
+        "colours": colours(label for (label, _), _ in stores if not label.startswith("DeltaNet")),
         "kind": "panels", "x": "rho", "x_title": "expected cosine of two keys", "x_log": False, "join": True,
         "order": [label for (label, _), _ in stores], "panels": panels,
     }  # fmt: skip

@@ -15,6 +15,7 @@ from assocmem.inputs import Law
 from assocmem.lab.predicted import predicted_capacity
 from assocmem.lab.search import FEW, PRECISION, Search
 from assocmem.lab.subject import subject
+from assocmem.lab.tilt import too_sharp
 from assocmem.lab.workers import Progress, Workers
 from assocmem.ruler import Capacity, crossing_of_curve
 from assocmem.ruler.estimate import Statistic
@@ -38,8 +39,9 @@ DEFINITIONS = {
     "theory": "capacity that theory gives for random unit keys; null with a reason where there is none",
     "theory_log": "natural logarithm of the same, finite where the number is not",
     "theory_source": "what theory rests on",
+    "theory_statistic": "the statistic that theory is of",
     "theory_reason": "why theory gives none, empty where it does",
-    "difference": "measured over predicted, less one",
+    "difference": "measured over predicted, less one; null where their statistics differ",
     "definition": "of the statistic of the ratio",
 }
 
@@ -52,7 +54,7 @@ LARGEST_WEIGHT = 1e150
 class MeasuredCapacity:
     """The M at which a store's ratio reaches `threshold`, predicted and measured; M counts the target.
 
-    difference: measured over predicted, less one; None where either is missing.
+    difference: measured over predicted, less one; None where either is missing or they are of different statistics.
     """
 
     store: str
@@ -68,7 +70,7 @@ class MeasuredCapacity:
     @property
     def difference(self) -> float | None:
         """Measured over predicted, less one."""
-        if self.measured.value is None or not self.prediction.value:
+        if self.measured.value is None or not self.prediction.value or self.prediction.statistic != self.statistic:
             return None
         return self.measured.value / self.prediction.value - 1
 
@@ -81,7 +83,8 @@ class MeasuredCapacity:
             "low": found.low, "high": found.high, "n_trials": found.n_trials, "seed": found.seed,
             "largest_m": found.largest_m, "ratio_there": found.ratio_there, "reason": found.reason, "note": found.note,
             "theory": theory.value, "theory_log": theory.log_value, "theory_source": theory.source,
-            "theory_reason": theory.reason, "difference": self.difference, "definition": found.definition,
+            "theory_statistic": theory.statistic, "theory_reason": theory.reason, "difference": self.difference,
+            "definition": found.definition,
         }  # fmt: skip
 
 
@@ -136,6 +139,8 @@ def capacity(
             f"{one.label}, over keys of this law, is not of the form V^T σ(K x), σ finite; measure it by the keys "
             "sampler."
         )
+    if by_form and sampler == "auto" and d_k > 1 and sigma is not None and too_sharp(sigma):
+        by_form = False  # doubles resolve the inner products of drawn keys no better, but need no weighting back
     if by_form and sigma is not None:
         with np.errstate(over="ignore", invalid="ignore"):
             top = float(np.max(np.abs(np.asarray(sigma(np.array([cosine, 1.0])), dtype=np.float64))))
@@ -156,7 +161,7 @@ def capacity(
     found = crossing_of_curve([float(n) for n in counts], curve, threshold)
     if by_keys:
         found = replace(found, reason=search.why_not(found))
-        found = replace(found, note="; ".join(filter(None, [found.note, _heavy(counts, curve)])))
+        found = replace(found, note="; ".join(filter(None, [found.note, _heavy(counts, curve, found)])))
     if one.changes_with_n and found.value is not None and found.value < FEW:
         found = replace(found, note="; ".join(filter(None, [found.note, BETWEEN])))
     if keys == "sphere":
@@ -168,10 +173,14 @@ def capacity(
     )
 
 
-def _heavy(counts: list[int], curve: list[Estimate]) -> str:
-    """Return a note where one trial carries half of a mean over twelve or more: it may have no limit."""
-    heavy = [(e.heaviest or 0.0, n, e.n_trials) for n, e in zip(counts, curve, strict=True) if e.n_trials >= MANY]
-    share, n, trials = max(heavy, default=(0.0, 0, 0))
+def _heavy(counts: list[int], curve: list[Estimate], found: Capacity) -> str:
+    """Return a note where, beside the capacity, one trial carries half of a mean over twelve or more."""
+    first, last = counts[0], counts[-1]
+    if found.value is not None:
+        first = max((n for n in counts if n <= (found.low or found.value)), default=first)
+        last = min((n for n in counts if n >= (found.high or found.value)), default=last)
+    near = [(e.heaviest or 0.0, n, e.n_trials) for n, e in zip(counts, curve, strict=True) if first <= n <= last]
+    share, n, trials = max((one for one in near if one[2] >= MANY), default=(0.0, 0, 0))
     if share <= HALF:
         return ""
     return (

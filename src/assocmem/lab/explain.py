@@ -21,6 +21,8 @@ FAINT = 1e-140
 """Largest entry of the keys below which squares of inner products are no normal numbers."""
 FEW_ROWS = 0.02
 """Columns for each row of a whitening above which its uncertainty is said."""
+NAMING = ("zero",)
+"""Topics whose numbers name rows, so that a range of them would say something else."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 
 
@@ -105,9 +107,9 @@ def too_small(rows: Floats) -> str:
 def set_aside(count: int, rows: int, width: int, kinds: Sequence[str]) -> str:
     """Return the sentences that say which rows the preparations were fitted on, and what a whitening so fitted lacks.
 
-    Independent keys of equal variances, whitened by the covariance of N others, have 1/E cos^2 = d (1 - d/N) in the
-    limit of large d: by the law of Marchenko and Pastur the inverse's mean eigenvalue is 1/(1 - d/N), their mean square
-    1/(1 - d/N)^3.
+    width: of the whitened keys. Independent keys of equal variances, whitened by the covariance of N others, have
+    1/E cos^2 = d (1 - d/N) in the limit of large d: by the law of Marchenko and Pastur the inverse's mean eigenvalue is
+    1/(1 - d/N), their mean square 1/(1 - d/N)^3.
     """
     what = "the mean" if "whitened" not in kinds else "the whitening" if "centred" not in kinds else (
         "the mean and the whitening"
@@ -148,14 +150,16 @@ def gathered(sentences: Sequence[dict[str, str]]) -> list[str]:
     heads: dict[tuple[str, str], list[int]] = {}
     for head, found in enumerate(sentences):
         for topic, sentence in found.items():
-            heads.setdefault((topic, NUMBER.sub("#", sentence)), []).append(head)
+            form = sentence if topic in NAMING else NUMBER.sub("#", sentence)
+            heads.setdefault((topic, form), []).append(head)
     words = []
     for (topic, form), alike in heads.items():
-        numbers = zip(*(NUMBER.findall(sentences[head][topic]) for head in alike), strict=True)
-        ranges = [_range(found) for found in numbers]
         named = f"Head {alike[0]}" if len(alike) == 1 else f"Heads {_listed(alike)}"
-        parts = form.split("#")
-        words.append(f"{named}: {parts[0]}" + "".join(a + b for a, b in zip(ranges, parts[1:], strict=True)))
+        if topic not in NAMING:
+            numbers = zip(*(NUMBER.findall(sentences[head][topic]) for head in alike), strict=True)
+            for values in numbers:
+                form = form.replace("#", _range(values), 1)
+        words.append(f"{named}: {form}")
     return words
 
 

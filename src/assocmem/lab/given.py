@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,10 @@ def check_arrays(
     asked: int, fit_share: float,
 ) -> None:  # fmt: skip
     """Raise InputError where heads, rows or widths do not fit together, or a number is out of range."""
-    if values is not None and not values.any():
-        raise InputError("`values` must not all be zero: a recall of them has no length to compare interference with.")
+    empty = [] if values is None else [head for head, rows in enumerate(values) if not rows.any()]
+    if values is not None and empty:
+        where = f" of head {empty[0]}" if len(values) > 1 else ""
+        raise InputError(f"`values`{where} must not all be zero: a recall has no length to compare interference with.")
     if values is not None and values.shape[:2] != keys.shape[:2]:
         raise InputError(
             f"`values` must have one row for each of {keys.shape[1]} keys in {keys.shape[0]} heads; got {values.shape}."
@@ -94,7 +97,7 @@ def memories_of(memories: Iterable[int] | None, rows: int, largest: int | None =
         top = rows if largest is None else min(rows, largest)
         steps = int(2 * np.log2(top))
         return sorted({min(top, round(2 ** (i / 2))) for i in range(2, steps + 1)} | {top})
-    counts = sorted(set(memories))
-    if not counts or not all(is_whole(n) for n in counts) or counts[-1] > rows:
-        raise InputError(f"`memories` must be whole numbers from 1 to the {rows} rows that are measured; got {counts}.")
-    return counts
+    given = list(memories)
+    if not given or not all(isinstance(n, Real) and float(n).is_integer() and 1 <= n <= rows for n in given):
+        raise InputError(f"`memories` must be whole numbers from 1 to the {rows} rows that are measured; got {given}.")
+    return sorted({int(n) for n in given})

@@ -120,7 +120,8 @@ def measure(
     shapes = [geometry(lot.rows.keys) for lot in lots]
     words = _words(lots, [explain(shape, lot.kind) for lot, shape in zip(lots, shapes, strict=True)])
     if fitting:
-        words.append(set_aside(fitting, heads.shape[1], heads.shape[2], kinds))
+        whitened = max((lot.fitted.rank for lot in lots if lot.kind == "whitened"), default=0)
+        words.append(set_aside(fitting, heads.shape[1], whitened, kinds))
     return Measurement(
         tuple(curve), tuple(capacities),
         tuple(lot.columns() | asdict(shape) for lot, shape in zip(lots, shapes, strict=True)), tuple(words),

@@ -77,6 +77,8 @@ def predicted_capacity(
             return theory.none(
                 "capacity", "least squares with a ridge has a formula for its ratio, none for its capacity"
             )
+        if abs(cosine) != 1 and statistic != "rms":
+            return theory.none("capacity", "noisy queries have theory for the rms alone", statistic=statistic)
         return theory.optimal_capacity(d_k, ratio=ratio, law="sphere", statistic=statistic, cosine=cosine)
     return theory.none("capacity", f"there is no formula for {one.label}")
 

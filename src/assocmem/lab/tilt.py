@@ -18,6 +18,8 @@ from assocmem.ruler.readings import TAIL_LIMIT
 FloatArray = np.ndarray[Any, Any]
 DRAWS = 4096
 _GRID, _NEAR, _CLOSEST = 1400, 0.02, 1e-8
+_WIDE, _REACH = 4096, 15.0
+"""Width from which a middle of its own is needed, and how many standard deviations that spans."""
 SHARP = 1e-3
 """Relative change of E σ² by the rounding of similarities that is borne."""
 
@@ -54,7 +56,7 @@ def tilt_for(sigma: Activation, d: int) -> Tilt:
     """
     if d == 1:
         return Tilt(0.0, 1.0, 1.0)
-    angle, width = _angles()
+    angle, width = _angles(d)
     s = np.cos(angle)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_square = 2 * np.log(np.abs(np.asarray(sigma(s), dtype=np.float64)))
@@ -80,11 +82,17 @@ def tilt_for(sigma: Activation, d: int) -> Tilt:
     return Tilt(c, tail, spread(c), bool(sharp))
 
 
-@cache
-def _angles() -> tuple[FloatArray, FloatArray]:
-    """Return angles between 0 and pi and the widths they stand for: in equal steps, at both ends in equal ratios."""
+@lru_cache(maxsize=64)
+def _angles(d: int) -> tuple[FloatArray, FloatArray]:
+    """Return angles between 0 and pi and the widths they stand for.
+
+    In equal steps, at both ends in equal ratios, and closer in the middle where wide keys have nearly all of theirs.
+    """
     edge = np.geomspace(_CLOSEST, _NEAR, _GRID)
-    ends = np.concatenate([edge, np.linspace(_NEAR, np.pi - _NEAR, _GRID)[1:-1], np.pi - edge[::-1]])
+    middle = np.linspace(_NEAR, np.pi - _NEAR, _GRID)[1:-1]
+    if d > _WIDE:
+        middle = np.union1d(middle, np.pi / 2 + np.linspace(-_REACH, _REACH, _GRID) / np.sqrt(d))
+    ends = np.concatenate([edge, middle, np.pi - edge[::-1]])
     return (ends[1:] + ends[:-1]) / 2, np.diff(ends)
 
 
@@ -106,7 +114,11 @@ def tilted_mean_squares(
     Cost: trials x draws similarities in float64, 0.3 ms a trial. Raises InputError for a σ that changes by more than a
     thousandth from one float64 near 1 to the next.
     """
-    require_resolved(sigma)
+    if d > 1 and too_sharp(sigma):
+        raise InputError(
+            f"σ(s) = {sigma.formula} is too sharp to be measured by similarities: it changes by more than a thousandth "
+            "between the two doubles nearest to s = 1."
+        )
     tilt = tilt_for(sigma, d)
     law = SimilarityLaw(d, np.float64, size=draws)
     block, means = Block(), np.empty(trials)
@@ -117,16 +129,12 @@ def tilted_mean_squares(
     return means
 
 
-def require_resolved(sigma: Activation) -> None:
-    """Refuse a σ too sharp for similarities in float64 (InputError)."""
+def too_sharp(sigma: Activation) -> bool:
+    """Say whether σ changes by more than a thousandth from s = 1 to the next smaller double."""
     last = np.array([1.0, np.nextafter(1.0, 0.0)])
     with np.errstate(all="ignore"):
         logs = 2 * np.log(np.abs(np.asarray(sigma(last), dtype=np.float64)))
-    if np.isfinite(logs[0]) and not abs(logs[0] - logs[1]) <= SHARP:
-        raise InputError(
-            f"σ(s) = {sigma.formula} is too sharp to be measured: it changes by more than a thousandth between the two "
-            "numbers of double precision nearest to s = 1. Theory has its ratio and its capacity."
-        )
+    return bool(np.isfinite(logs[0]) and not abs(logs[0] - logs[1]) <= SHARP)
 
 
 def _log_sum(logs: FloatArray) -> float:

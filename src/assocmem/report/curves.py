@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from assocmem.core.errors import InputError
@@ -287,8 +288,8 @@ def _series_scale(rows: Sequence[Row], view: Mapping[str, Any]) -> alt.Scale:
 
     labels = list(view.get("order") or dict.fromkeys(str(r["label"]) for r in rows))
     chosen: Mapping[str, str] = view.get("colours") or {}
-    free = iter(range(len(labels)))
-    colours = [chosen.get(label) or PALETTE[next(free) % len(PALETTE)] for label in labels]
+    free = cycle([colour for colour in PALETTE if colour not in chosen.values()] or PALETTE)
+    colours = [chosen.get(label) or next(free) for label in labels]
     return alt.Scale(domain=labels, range=colours)
 
 

@@ -105,14 +105,12 @@ class LinearAttention(RecurrentStore):
 
     @property
     def maker(self) -> str:
-        """The class with its feature map: sums over other features mean nothing to it."""
-        return f"{type(self).__name__} with {self.feature.words}"
+        """The class with its feature map: sums over other features mean nothing to it; with a sum of weights or not."""
+        return f"{type(self).__name__} with {self.feature.words}{'' if self.normalise else ', not normalised'}"
 
     def merge(self, *states: State) -> State:
         """Return the state that holds the pairs of all `states`: their sums add. Raises InputError as `Store.merge`."""
-        first, *others = self._alike(states)
-        total = {name: sum((s[name] for s in others), array) for name, array in first.arrays.items()}
-        return first.having(total, n=sum(s.n for s in (first, *others)))
+        return self._added(states)
 
     @property
     def traits(self) -> Traits:

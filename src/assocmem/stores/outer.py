@@ -82,8 +82,7 @@ class OuterProduct(Store):
 
         States that hold nothing add nothing. Raises InputError where sizes, batches or array libraries differ.
         """
-        first, *others = self._alike(states)
-        return first.having({"W": sum((s["W"] for s in others), first["W"])}, n=sum(s.n for s in (first, *others)))
+        return self._added(states)
 
     def forget(self, state: State, keys: Array, values: Array) -> State:
         """Return the state without pairs that were written: their outer products are subtracted.

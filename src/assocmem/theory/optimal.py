@@ -96,8 +96,9 @@ def optimal_capacity(
     """Return the M (a float, counting the target) at which the `statistic` of the optimal store's ratio is `ratio`.
 
     About d (1 + ratio^2); exactly 2d for the median of Gaussian keys at ratio 1, as P_jj and 1 - P_jj then share one
-    law. Solved for M - d in log space. With a noisy query the first M, which lies below d - 1, for the statistic of
-    `ridge_ratio`: beyond the peak at M = d the ratio may be lower again. Raises InputError as `optimal_ratio` does.
+    law. Solved for M - d in log space. With a noisy query (|cosine| below 1) over unit keys it is the first M, which
+    lies below d - 1, of the one statistic that has a theory there, see `noisy_capacity`: beyond the peak at M = d the
+    ratio may be lower again. Raises InputError as `optimal_ratio` does.
 
     >>> [round(optimal_capacity(64, law="gaussian", statistic=s).value, 2) for s in ("mean", "rms", "median")]
     [127.0, 126.0, 128.0]
@@ -107,7 +108,10 @@ def optimal_capacity(
     width, wanted = checked_width(d), checked_ratio(ratio)
     cosine = checked_cosine(cosine, width)
     _known(law, statistic)
-    if cosine != 1:
+    if abs(cosine) != 1:
+        if law != "sphere":
+            reason = f"noisy queries have a formula for unit keys alone, none for the law {law!r}"
+            return none("capacity", reason, statistic=statistic, regime=_words(law, width))
         return noisy_capacity(width, wanted, cosine)
     words, target = _words(law, width), math.log(wanted)
     if math.isinf(_log_ratio(width, 1.0, law, statistic)):

@@ -75,15 +75,17 @@ def ridge_ratio(d: int, n_memories: float, *, ridge: float = 0.0, cosine: float 
 def noisy_capacity(d: float, ratio: float, cosine: float) -> Prediction:
     """Return the first M at which least squares without a ridge reaches `ratio` with noisy queries: below d - 1.
 
-    Parameters: d, width of unit keys; ratio > 0; cosine in (-1, 1). The exact ratio of `ridge_ratio` solved for M:
-    M = (d - 1 + a)/(1 + a), a = (1/ρ^2 - 1) (d-2) / ((d-1) ratio^2).
+    Parameters: d, width of unit keys; ratio > 0; cosine in (-1, 1). The ratio of `ridge_ratio`, rms interference over
+    mean signal, solved for M: M = (d - 1 + a)/(1 + a), a = (1/ρ^2 - 1) (d-2) / ((d-1) ratio^2). Labelled approximate:
+    the rms of single ratios, which a capacity is measured by, is larger, as the signal scatters.
     """
     words = f"independent uniform unit keys, d = {d:g}, query cosine {cosine:g}; M counts the target"
     if d <= 2 or abs(cosine) < _FAINT:
         reason = "no recall: the mean signal is 0 at cosine 0" if d > 2 else "no formula for d <= 2 and noisy queries"
         return none("capacity", reason, statistic=_STATISTIC, regime=words)
-    a = (1 / (cosine * cosine) - 1) * (d - 2) / ((d - 1) * ratio * ratio)
-    log = math.log1p((d - 2) / (1 + a))
+    size = abs(cosine)
+    log_a = math.log((1 - size) * (1 + size)) - 2 * (math.log(size) + math.log(ratio)) + math.log((d - 2) / (d - 1))
+    log = math.log1p((d - 2) * math.exp(-max(0.0, log_a)) / (1 + math.exp(-abs(log_a))))  # (d - 2)/(1 + a)
     source = "inverse of the Gram matrix of unit keys, E G^-1_ii = (d-2)/(d-M-1), solved for M"
     return predict("capacity", log, regime=words, source=source, statistic=_STATISTIC, exact=False)
 
