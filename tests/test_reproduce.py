@@ -322,7 +322,8 @@ def test_a_row_without_a_printed_number_is_not_counted_as_agreeing(ask, tmp_path
     assert "0 agree, 0 are explained, 1 not printed, 0 differ." in said.out
     assert "not printed (1)" in said.out
     page = (tmp_path / "index.html").read_text()
-    assert '<span class="not-printed">not printed</span>: no number here' in page
+    assert '<span class="not-printed">not printed</span> <a href="#reason-1">(1)</a>' in page
+    assert '<li id="reason-1">no number here</li>' in page
     assert "<th>statistic, sampler</th>" in page
 
 

@@ -139,7 +139,9 @@ def test_the_interval_is_compared_with_exact_theory_only():
     outside = only(linear("outer", 64, 0.97, theory=0.99, half=0.01))
     assert (inside["exact_in_interval"], outside["exact_in_interval"]) == (True, False)
     assert only(linear("optimal", 128, 1.0, theory=0.99, half=0.02))["exact_in_interval"] is None
-    assert only(linear("optimal", 32, 1e-15, theory=0.0, half=1e-16))["exact_in_interval"] is None
+    clean = only(linear("optimal", 32, 1e-15, theory=0.0, half=1e-16))
+    assert (clean["exact_in_interval"], clean["exact_kind"]) == (None, "exact")
+    assert only(linear("optimal", 128, 1.0, theory=0.99, half=0.02))["exact_kind"] == "approximate"
     assert only(linear("outer", 64, 0.97))["exact_in_interval"] is None
 
 

@@ -46,7 +46,7 @@ VERDICT_WORDS = {
     "exact": "the value by theory for uniform unit keys at finite width, M counting the target; for the optimal "
     "linear store above M = d_k an approximation (error below 0.3 %); null where theory has none, or none up to the "
     "largest M looked at (reason then says where it is)",
-    "exact_kind": "exact, or approximate (the optimal linear store above M = d_k); null where exact is",
+    "exact_kind": "exact, or approximate (the optimal linear store above M = d_k); null where exact is null",
     "exact_in_interval": "whether the interval holds the exact value; one in twenty is false by the meaning of 95 %, "
     "and some rows share a measurement; null where that can't be asked: exact is approximate (the optimal linear "
     "store's medians), null, or 0 (recall without interference: what is measured, near 1e-15, is rounding)",

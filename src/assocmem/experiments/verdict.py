@@ -81,7 +81,7 @@ def _row(group: str, name: str, printed: Any, found: Mapping[str, Any] | None, e
     covers = None
     if exact and not approximate and picked["low"] is not None and picked["high"] is not None:
         covers = bool(picked["low"] <= exact <= picked["high"])
-    kind = None if exact is None else "approximate" if approximate else "exact"
+    kind = None if exact is None else "approximate" if approximate and exact else "exact"
     return {"group": group, "name": name, "printed": printed, **picked, "exact": exact, "exact_kind": kind,
             "exact_in_interval": covers, "verdict": verdict, "reason": reason}  # fmt: skip
 

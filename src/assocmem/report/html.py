@@ -58,6 +58,7 @@ def write_report(
         title=title,
         sections=sections,
         verdicts=verdicts,
+        reasons=list(dict.fromkeys(row["reason"] for row in verdicts if row["reason"])),
         facts=dict(facts or {}),
         unfinished=list(unfinished),
         charts={r.name: charts[r.name] for r in results},
