@@ -63,7 +63,10 @@ def fused(state: Any, queries: Any) -> Callable[[], Any]:
 
 
 def products(state: Any, queries: Any) -> Callable[[], None]:
-    """Return a call of the recall's two matrix products alone: logits = K x, then V^T logits, block by block."""
+    """Return a call of the recall's two matrix products alone: logits = K x, then V^T logits, block by block.
+
+    Pairs that fill no whole stack, less than a hundredth, are left out.
+    """
     keys, values, threads = np.asarray(state["keys"]), np.asarray(state["values"]), thread_count()
     tiles = [np.ascontiguousarray(queries[i : i + TILE].T) for i in range(0, len(queries), TILE)]
     stacks = len(keys) // (SLAB * STACK)

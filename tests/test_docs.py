@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -217,8 +218,11 @@ def test_stores_and_version_appear_where_people_look():
 
 
 def test_the_documents_do_not_speak_of_how_they_were_made():
+    here = [f"{folder}/" for folder in (ROOT.parent, tempfile.gettempdir(), Path.home()) if str(folder) != "/"]
     for page in PAGES:
-        assert not re.search(r"\bTODO\b|\bFIXME\b|/work/|/tmp/", page.read_text()), page.name
+        text = page.read_text()
+        assert not re.search(r"\bTODO\b|\bFIXME\b", text), page.name
+        assert not any(folder in text for folder in here), page.name
 
 
 def test_every_benchmark_is_in_the_one_table(tmp_path, monkeypatch):

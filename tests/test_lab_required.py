@@ -9,9 +9,10 @@ import pytest
 
 from assocmem.core.errors import InputError
 from assocmem.core.register import entry, make_store, stores
+from assocmem.core.sharpness import Constant
 from assocmem.core.store import Store
 from assocmem.lab import required
-from assocmem.lab.required import counted_state, numbers_held, requirements
+from assocmem.lab.required import SETTINGS, counted_state, numbers_held, requirements
 
 KEYS = [key for key in stores() if entry(key).make().traits.keys != "ids"]
 
@@ -67,3 +68,10 @@ def test_labels_name_the_defaults_that_are_registered():
     assert labels["exp-series"] == f"exp-series, {series.terms} terms, beta = sqrt(d_k)"
     assert series.beta is None
     assert labels["outer-product"] == "outer-product"
+
+
+def test_the_labels_name_the_registered_defaults():
+    assert make_store("relu-power").activation.power == 4
+    assert (make_store("exp-series").terms, make_store("exp-series").beta) == (4, None)
+    assert make_store("softmax").sharpness == Constant(None)
+    assert set(SETTINGS) == {"relu-power", "exp-series", "softmax"}

@@ -38,7 +38,7 @@ def example() -> Results:
 
 def test_the_header_names_config_seed_versions_machine_and_seconds():
     header = example().header
-    assert header["config"] == {"is": "Plan", "stores": ["softmax"], "beta": None}
+    assert header["config"] == {"is": "Plan", "stores": ["softmax"], "beta": "inf"}
     assert header["seed"] == 3
     assert header["seconds"] == 1.235
     assert header["versions"]["numpy"] == np.__version__

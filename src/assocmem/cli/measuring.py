@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -39,7 +38,7 @@ def capacity(
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
     from assocmem.cli.user_code import made_store, user_code
-    from assocmem.core.results import plain
+    from assocmem.core.results import setting
     from assocmem.lab.capacity import DEFINITIONS
     from assocmem.lab.capacity import capacity as measure_capacity
 
@@ -51,7 +50,7 @@ def capacity(
     with user_code(store), progress_bar("measuring", hidden=as_json) as report:
         found = measure_capacity(
             (store, made), d_k, seed=seed, threshold=ratio, cosine=cosine, sampler=sampler, largest=max_memories,
-            statistic=named_statistic(statistic),
+            statistic=_statistic(statistic),
             workers=workers, progress=report,
         )  # fmt: skip
     row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
@@ -62,7 +61,9 @@ def capacity(
             "statistic": row["definition"],
             "settings_used": "all of the store's",
         }
-        print_json({"settings": _spelled(settings), "settings_used": plain(_spelled(made.settings())), **row}, words)
+        given = {name: setting(value) for name, value in settings.items()}
+        used = {name: setting(value) for name, value in made.settings().items()}
+        print_json({"settings": given, "settings_used": used, **row}, words)
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     if row["theory_exact"] is False:
@@ -138,7 +139,7 @@ def measure(
         print(f"The whole curve is in {out / 'measured.csv'}.")
 
 
-def named_statistic(name: str | None) -> Any:
+def _statistic(name: str | None) -> Any:
     """Return the name of a statistic, None for the store's usual one (InputError for another name)."""
     from assocmem.core.types import Statistic
 
@@ -149,21 +150,12 @@ def named_statistic(name: str | None) -> Any:
 
 def _settings_words(store: Any, d_k: int) -> str:
     """Return all settings that a store has, given or not, and what its sharpness comes to where it is a number."""
-    words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
     from assocmem.lab.subject import subject
 
+    words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
     one = subject(store)
     beta = None if one.changes_with_n else one.beta(d_k, 1)
     return ", ".join(words + ([] if beta is None else [f"beta = {beta:.4g}"])) or "none"
-
-
-def _spelled(value: Any) -> Any:
-    """Return settings with infinity as a word, which JSON has no number for."""
-    if isinstance(value, dict):
-        return {name: _spelled(item) for name, item in value.items()}
-    if is_dataclass(value):
-        return {"is": type(value).__name__} | {f.name: _spelled(getattr(value, f.name)) for f in fields(value)}
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _in_words(value: Any) -> str:

@@ -83,17 +83,10 @@ def _known(names: Sequence[str]) -> None:
     catalogue.chosen(list(names))
 
 
-def _marked(row: dict[str, Any]) -> str:
-    from assocmem.report.html import significant
-
-    text: str = significant(row["exact"])
-    return f"≈ {text}" if row["exact_kind"] == "approximate" else text
-
-
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
-    from assocmem.report.html import as_printed, significant, span
+    from assocmem.report.html import as_printed, exact_of, significant, span
 
     notes: list[str] = []
     lines = []
@@ -103,7 +96,7 @@ def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:
             notes += [r["reason"]] * (r["reason"] not in notes)
             verdict += f" ({notes.index(r['reason']) + 1})"
         printed = as_printed(r["printed"]).replace(", ", ",\n")
-        ours, exact = significant(r["value"]), _marked(r)
+        ours, exact = significant(r["value"]), exact_of(r)
         lines.append([r["name"], printed, ours, span(r["low"], r["high"]), exact, verdict])
     columns = ["number", "printed", "measured", "95 % interval", "exact", "verdict"]
     print_table(columns, lines, title=TABLE_TITLE, numeric=columns[1:5])

@@ -180,7 +180,7 @@ def _commit(file: str) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` in words that JSON knows; NaN and infinity become None, dataclasses mappings.
+    """Return `value` in words that JSON knows; NaN and infinity become None, dataclasses mappings (see `setting`).
 
     >>> plain({"a": np.float32(0.5), "b": float("nan"), "c": (1, np.int64(2))})
     {'a': 0.5, 'b': None, 'c': [1, 2]}
@@ -199,7 +199,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.integer):
         return int(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {"is": type(value).__name__, **{k: plain(v) for k, v in _fields(value).items()}}
+        return {"is": type(value).__name__, **{k: setting(v) for k, v in _fields(value).items()}}
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
@@ -207,6 +207,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [plain(item) for item in value]
     return getattr(value, "__name__", None) or str(value)
+
+
+def setting(value: Any) -> Any:
+    """Return a setting likewise, but infinity as a word: None would be a setting that was left open.
+
+    >>> setting(float("inf")), setting(8.0), setting(None)
+    ('inf', 8.0, None)
+    """
+    return str(value) if isinstance(value, float) and math.isinf(value) else plain(value)
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""One colour for each short-term store in every figure that shows several."""
+"""One colour for each short-term store in all figures that show it as one line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-# Okabe and Ito's eight and five of Paul Tol's, apart for common colour-vision deficiencies.
+# Okabe and Ito's, Paul Tol's, and a brown and a grey, apart for common colour-vision deficiencies.
 COLOURS = {
     "outerproduct": "#0072B2",
     "linearattention": "#D55E00",

@@ -28,9 +28,9 @@ def verdicts(results: Iterable[Results]) -> list[Row]:
     """Return one row for every printed number whose experiment is among `results`, and for a curve without one.
 
     Columns: group, name, printed, value, low, high, exact, exact_kind ("exact", "approximate" or None where there is
-    none), statistic, sampler, n_trials, seed, exact_in_interval (bool,
-    None where theory is none, zero or labelled approximate; one in twenty is False by the meaning of 95 %), verdict
-    ("agrees", "explained", "not printed", "differs"), reason.
+    none), statistic, sampler, n_trials, seed, exact_in_interval (bool, None where theory is none, zero or labelled
+    approximate; one in twenty is False by the meaning of 95 %), verdict ("agrees", "explained", "not printed",
+    "differs"), reason.
     """
     named = {r.name: r for r in results}
     rows: list[Row] = []

@@ -13,6 +13,7 @@ from assocmem.core.errors import NonFiniteError
 from assocmem.core.random import stream
 from assocmem.lab.layout import Layout
 from assocmem.lab.sphere import BLOCK, SimilarityLaw
+from assocmem.lab.tilt import tilt_for
 from assocmem.lab.weighing import Block, dtype_for, sums_of_squares, weigh
 from assocmem.lab.workers import Progress, Workers, run_tasks
 
@@ -30,13 +31,17 @@ class Column:
 
 @dataclass(frozen=True)
 class StreamTask:
-    """One generator's work: its one or two streams of similarities, read once by every column."""
+    """One generator's work: its one or two streams of similarities, read once by every column.
+
+    dtype: of the similarities, float64 where float32 would be too coarse for a sharp σ.
+    """
 
     seed: int
     name: str
     index: int
     d: int
     columns: tuple[Column, ...]
+    dtype: str
 
 
 def sums_over_pieces(
@@ -57,9 +62,14 @@ def sums_over_pieces(
     """
     if not layouts:
         return {}
-    columns = tuple(Column(sigma, layout, dtype_for(sigma, d).name) for sigma, layout in layouts.items())
+    sharp = {sigma: tilt_for(sigma, d).sharp for sigma in layouts}
+    columns = tuple(
+        Column(sigma, layout, "float64" if sharp[sigma] else dtype_for(sigma, d).name)
+        for sigma, layout in layouts.items()
+    )
+    dtype = "float64" if any(sharp.values()) else "float32"
     each = SimilarityLaw(d, size=1).streams
-    tasks = [StreamTask(seed, name, i, d, columns) for i in range(-(-streams // each))]
+    tasks = [StreamTask(seed, name, i, d, columns, dtype) for i in range(-(-streams // each))]
     done = run_tasks(read_stream, tasks, workers=workers, progress=progress)
     sums = {}
     for i, column in enumerate(columns):
@@ -72,7 +82,7 @@ def sums_over_pieces(
 def read_stream(task: StreamTask) -> list[FloatArray]:
     """Return for each column the sums of σ² between its cuts, (streams of this generator, cuts - 1)."""
     size = block_size(max(column.layout.length for column in task.columns))
-    law = SimilarityLaw(task.d, np.float32, size=size)
+    law = SimilarityLaw(task.d, task.dtype, size=size)
     rng = stream(task.seed, task.name, task.d, task.index)
     columns = [(c, c.layout.blocks(size), np.zeros((law.streams, len(c.layout.cuts) - 1))) for c in task.columns]
     narrow, wide = Block(), Block()

@@ -57,7 +57,7 @@ def specification(results: Results, *, mode: Mode = "report") -> Spec:
 
 
 def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
-    """Draw one bar a memory: its weight in one recall divided by the target's, the target in red.
+    """Draw one bar a memory: its weight in one recall divided by the target's, the target in orange.
 
     Rows hold panel, index, end, weight and target (bool). Settings: order (panels), columns; of a live chart
     x_title (without one there is no x axis), y_title, y_from (where the y axis begins). A live chart has one panel and

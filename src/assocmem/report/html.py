@@ -39,7 +39,7 @@ def write_report(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"figure": significant, "printed": as_printed}
+    environment.filters |= {"figure": significant, "printed": as_printed, "exact": exact_of}
     environment.globals["span"] = span
     folder = path.parent
     charts = charts or {r.name: inline_chart(specification(r)) for r in results}
@@ -84,6 +84,12 @@ def significant(value: float | None) -> str:
     if size >= 999.95:
         return f"{value:,.0f}"
     return f"{value:#.4g}" if size >= 1e-3 else f"{value:.3e}"
+
+
+def exact_of(row: Mapping[str, Any]) -> str:
+    """Return a verdict's exact value, marked where it is an approximation."""
+    text = significant(row["exact"])
+    return f"≈ {text}" if row["exact_kind"] == "approximate" else text
 
 
 def span(low: float | None, high: float | None) -> str:
