@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from assocmem import make_store
-from assocmem.core.random import stream
-from assocmem.core.threads import SingleThreadedBlas, in_threads, thread_count
+from assocmem.contract.random import stream
+from assocmem.kernels.threads import SingleThreadedBlas, in_threads, thread_count
 
 WIDTH = 64
 BETA = 8.0

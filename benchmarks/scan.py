@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.random import stream
-from assocmem.core.register import make_store
+from assocmem.contract.random import stream
+from assocmem.stores.lookup import make_store
 
 RULES = ("delta-net", "gated-delta-net", "mamba-2")
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import assocmem
-from assocmem.core.register import entry, stores
+from assocmem.stores.lookup import entry, stores
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
@@ -32,7 +32,7 @@ def store_table() -> str:
         paper = f"{source.authors.split(' and ')[0].split(',')[0]} {source.year}" if source else ""
         if source and source.arxiv:
             paper += f", arXiv:{source.arxiv}"
-        state = "bounded" if made.traits.bounded else "grows"
+        state = "bounded" if made.traits.constant_size else "grows"
         cells = [f"`{key}`", entry(key).summary, f"`{made.equation}`", state, paper]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)

@@ -20,7 +20,7 @@ class Fading(Store):
     """An outer product store whose memories lose a little of their strength at every write."""
 
     keep: float = 0.99
-    traits = Traits(linear_in_values="shared", order_free=False, rewrite="decays", bounded=True)
+    traits = Traits(linear_in_values="shared", permutation_invariant=False, overwrite="decays", constant_size=True)
 
     def blank(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}

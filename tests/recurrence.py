@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.recurrent import RecurrentStore
-from assocmem.core.store import Store
+from assocmem.contract.store import Store
+from assocmem.kernels.recurrent import RecurrentStore
 
 Floats = Any
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]

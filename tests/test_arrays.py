@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assocmem.core import arrays as ar
-from assocmem.core.errors import DTypeError, InputError, NonFiniteError
-from assocmem.core.random import stream
-from assocmem.core.register import make_store, stores
-from assocmem.core.store import Store
-from assocmem.ruler.bench import Bench, Lot
+from assocmem.checks.harness import Bench, Lot
+from assocmem.contract import arrays as ar
+from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
+from assocmem.contract.random import stream
+from assocmem.contract.store import Store
+from assocmem.stores.lookup import make_store, stores
 
 D_K, D_V = 4, 3
 

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assocmem.core.errors import AssocmemError, DTypeError, InputError, NonFiniteError
-from assocmem.core.features import FeatureMap, Rectified
-from assocmem.core.register import make_store, stores
-from assocmem.core.store import Store
+from assocmem.checks.harness import Bench
+from assocmem.contract.errors import AssocmemError, DTypeError, InputError, NonFiniteError
+from assocmem.contract.store import Store
+from assocmem.maps.features import FeatureMap, Rectified
 from assocmem.memory import Memory
-from assocmem.ruler.bench import Bench
+from assocmem.stores.lookup import make_store, stores
 
 pytestmark = [
     pytest.mark.usefixtures("nan_memory"),
-    pytest.mark.filterwarnings("ignore::assocmem.core.errors.UnstableWarning"),
+    pytest.mark.filterwarnings("ignore::assocmem.contract.errors.UnstableWarning"),
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import assocmem
-from assocmem.core.register import stores
+from assocmem.stores.lookup import stores
 from commandline import strict_json
 
 OWN = '''
@@ -23,7 +23,7 @@ class Sum(Store):
     """Adds every pair to one matrix, fading by `keep` at every pair."""
     keep: float = 1.0
     source = Source(title="Adding up", authors="Doe, Jane", year=2020)
-    traits = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
     def blank(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}

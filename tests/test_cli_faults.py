@@ -11,10 +11,10 @@ import sys
 import numpy as np
 import pytest
 
-from assocmem.core.activation import Exp
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.lab.capacity import capacity as measured_capacity
 from assocmem.lab.measure import measure
+from assocmem.maps.activations import Exp
 from assocmem.theory import best_sharpness, optimal_capacity, optimal_ratio, ratio, softmax_ratio
 from assocmem.theory.ridge import ridge_ratio
 from commandline import asked
@@ -26,7 +26,7 @@ import numpy as np
 from assocmem import Store, Traits
 
 print("hello from import")
-KIND = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+KIND = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 @dataclass(frozen=True)
 class Sum(Store):

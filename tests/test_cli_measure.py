@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from assocmem.core.results import Results
+from assocmem.contract.results import Results
 
 D = 16
 

@@ -24,11 +24,11 @@ class NoStore:
     pass
 
 class Half(Store):
-    traits = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 class Late(Store):
     """Works on small arrays and fails on larger ones."""
-    traits = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
     def blank(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}

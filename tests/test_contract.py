@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from assocmem.core.function import FunctionStore
-from assocmem.core.register import make_store, stores
-from assocmem.core.store import Store
-from assocmem.ruler import contract
+from assocmem.checks import contract
+from assocmem.contract.store import Store
+from assocmem.stores.function import FunctionStore
+from assocmem.stores.lookup import make_store, stores
 
 LIBRARIES = ("numpy", "torch", "array_api_strict")
 CHECKS = tuple(c.name for c in contract.checks())
@@ -88,7 +88,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_traits_of_a_bare_function_are_measured(function) -> None:
     traits = FunctionStore(function).traits
-    found = (traits.linear_in_values, traits.order_free, traits.rewrite, traits.affine)
+    found = (traits.linear_in_values, traits.permutation_invariant, traits.overwrite, traits.affine)
     assert found == FUNCTIONS[function]
 
 

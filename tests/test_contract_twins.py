@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assocmem.core.store import Store
-from assocmem.ruler import contract
+from assocmem.checks import contract
+from assocmem.contract.store import Store
 from twins import SOUND, TWINS, Twin
 
 CASES = [
@@ -46,7 +46,7 @@ def test_names_are_unique_and_promises_are_sentences() -> None:
 
 
 def test_unknown_check_is_refused_with_an_offer() -> None:
-    from assocmem.core.errors import InputError, UnknownNameError
+    from assocmem.contract.errors import InputError, UnknownNameError
 
     with pytest.raises(UnknownNameError, match="split-law"):
         contract.check(SOUND[0], only="split-laws")

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assocmem.core.chunk import decay_products, delta_chunks, inverse_unit_lower, later_decays
-from assocmem.core.errors import DivergedError, InputError, UnstableWarning
-from assocmem.core.features import DPFP, SumNormalised
-from assocmem.core.register import make_store
-from assocmem.core.store import Store
+from assocmem.contract.errors import DivergedError, InputError, UnstableWarning
+from assocmem.contract.store import Store
+from assocmem.kernels.chunked import decay_products, delta_chunks, inverse_unit_lower, later_decays
+from assocmem.maps.features import DPFP, SumNormalised
 from assocmem.stores.delta import DeltaNet, GatedDeltaNet
+from assocmem.stores.lookup import make_store
 from assocmem.stores.mamba import Mamba2
 from assocmem.stores.outer import OuterProduct
 from recurrence import (
@@ -440,9 +440,9 @@ def test_the_second_value_replaces_the_first_and_order_matters() -> None:
     forward = written(store, keys, values, keys)
     backward = written(store, keys[::-1], values[::-1], keys)
     assert difference(forward, backward) > 1e-2
-    assert store.traits.rewrite == "replaces"
-    assert not store.traits.order_free
-    assert DeltaNet(strength=0.25).traits.rewrite == "decays"
+    assert store.traits.overwrite == "replaces"
+    assert not store.traits.permutation_invariant
+    assert DeltaNet(strength=0.25).traits.overwrite == "decays"
 
 
 # ---------------------------------------------------------------------- stability

@@ -6,8 +6,8 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.chunk import inverse_unit_lower
-from assocmem.core.errors import DivergedError, InputError
+from assocmem.contract.errors import DivergedError, InputError
+from assocmem.kernels.chunked import inverse_unit_lower
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.delta_former import DeltaFormer
 from assocmem.stores.softmax import SoftmaxAttention

@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
-from assocmem.core.register import make_store, stores
-from assocmem.core.results import Results
-from assocmem.core.types import Extra, State
+from assocmem.contract.errors import InputError
+from assocmem.contract.results import Results
+from assocmem.contract.state import State
+from assocmem.contract.traits import Extra
 from assocmem.experiments.ages import readable_ages
 from assocmem.experiments.experiment import Settings
 from assocmem.experiments.precision import passed
 from assocmem.inputs import draw_pairs
-from assocmem.lab.choice import choice_capacities, state_exponent, wrong_share
 from assocmem.lab.precision import measurable_dtypes, rounding_curves
+from assocmem.lab.retrieval import choice_capacities, state_exponent, wrong_share
 from assocmem.report.figures import chart, specification
+from assocmem.stores.lookup import make_store, stores
 from assocmem.stores.outer import OuterProduct
 
 NAMES = ("ages", "overwrite", "correlated", "recall_vs_state", "precision")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from assocmem.core.errors import FileFormatError, InputError, NonFiniteError
+from assocmem.contract.errors import FileFormatError, InputError, NonFiniteError
 from assocmem.inputs import array_names, read_array, read_matrix, read_targets
 
 ROWS = np.arange(12, dtype=np.float64).reshape(3, 4) / 7

@@ -1,12 +1,13 @@
 """Geometry of keys against brute force over all pairs, and preparations that are fitted on other rows."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError, NonFiniteError
-from assocmem.core.random import stream
+from assocmem.contract.errors import InputError, NonFiniteError
+from assocmem.contract.random import stream
 from assocmem.inputs import key_law, unit_rows
 from assocmem.ruler import Preparation, geometry
 
@@ -47,7 +48,7 @@ def test_geometry_is_brute_force(n, d):
 def test_geometry_in_blocks_equals_in_one_piece(monkeypatch):
     rows = stream(0, "blocks").standard_normal((50, 4)).astype(np.float32)
     whole = geometry(rows)
-    monkeypatch.setattr("assocmem.ruler.gram._BLOCK", 40)
+    monkeypatch.setattr(sys.modules["assocmem.ruler.geometry"], "_BLOCK", 40)
     parts = geometry(rows)
     assert parts.effective_dimension == pytest.approx(whole.effective_dimension, rel=1e-12)
     assert parts.participation_ratio_centred == pytest.approx(whole.participation_ratio_centred, rel=1e-12)

@@ -5,7 +5,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.inputs import glyph_pairs
 from assocmem.inputs.glyphs import glyphs
 from assocmem.ruler import geometry

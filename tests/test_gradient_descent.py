@@ -8,11 +8,11 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.errors import DivergedError, InputError, UnstableWarning
-from assocmem.core.register import make_store
-from assocmem.ruler import contract
+from assocmem.checks import contract
+from assocmem.contract.errors import DivergedError, InputError, UnstableWarning
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.gradient_descent import GradientDescent, TrainedLayer
+from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
 
 OPTIMISERS = [

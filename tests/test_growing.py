@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from assocmem import make_store
-from assocmem.core import growing
-from assocmem.core.errors import InputError, NonFiniteError
-from assocmem.core.growing import Buffer, Recalled, merge
-from assocmem.core.random import stream
-from assocmem.core.types import State
+from assocmem.contract import slots as growing
+from assocmem.contract.errors import InputError, NonFiniteError
+from assocmem.contract.random import stream
+from assocmem.contract.slots import Buffer, Recall, merge
+from assocmem.contract.state import State
 
 
 def pairs(n: int, batch: tuple[int, ...] = (), dtype: Any = np.float64) -> tuple[Any, Any]:
@@ -207,9 +207,9 @@ def test_a_state_pickles_without_its_working_storage() -> None:
 # ---------------------------------------------------------------------- shards
 
 
-def recalled(*masses: float, seed: int = 0) -> Recalled:
+def recalled(*masses: float, seed: int = 0) -> Recall:
     """Return a recall of two channels for each mass."""
-    return Recalled(stream(seed, "recalled").standard_normal((len(masses), 2)), np.array(masses))
+    return Recall(stream(seed, "recalled").standard_normal((len(masses), 2)), np.array(masses))
 
 
 def test_merge_is_associative_and_commutative_and_empty_shards_add_nothing() -> None:
@@ -218,7 +218,7 @@ def test_merge_is_associative_and_commutative_and_empty_shards_add_nothing() -> 
         recalled(1.0, 900.0, -np.inf, seed=2),
         recalled(-5.0, 1.0, 2.0, seed=3),
     )
-    nothing = Recalled(np.zeros((3, 2)), np.full(3, -np.inf))
+    nothing = Recall(np.zeros((3, 2)), np.full(3, -np.inf))
     whole = merge([a, b, c])
     others = (merge([c, b, a]), merge([merge([a, b]), c]), merge([a, merge([nothing, c]), b, nothing]))
     for other in others:
@@ -247,9 +247,9 @@ def test_merge_refuses_what_does_not_belong_together() -> None:
     with pytest.raises(InputError, match="must have one shape"):
         merge([recalled(0.0), recalled(0.0, 1.0)])
     with pytest.raises(InputError, match="same store with the same settings"):
-        merge([recalled(0.0), Recalled(np.zeros((1, 2)), None)])
+        merge([recalled(0.0), Recall(np.zeros((1, 2)), None)])
     with pytest.raises(InputError, match="same store with the same settings"):
-        merge([recalled(0.0), Recalled(np.zeros((1, 2)), np.zeros(1), np.ones(1))])
+        merge([recalled(0.0), Recall(np.zeros((1, 2)), np.zeros(1), np.ones(1))])
 
 
 # ---------------------------------------------------------------------- states

@@ -87,7 +87,7 @@ for key in ("outer-product", "softmax"):
     store = assocmem.make_store(key)
     state = store.write(store.empty(3, 3), np.eye(3), np.eye(3))
     print(store.recall(state, np.eye(3)).shape)
-from assocmem.ruler import contract
+from assocmem.checks import contract
 print(contract.check(assocmem.make_store("outer-product")).ok)
 """
     assert python(code, path=tmp_path).split("\n")[-2] == "True"

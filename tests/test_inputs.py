@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError, UnknownNameError
-from assocmem.core.random import stream
+from assocmem.contract.errors import InputError, UnknownNameError
+from assocmem.contract.random import stream
 from assocmem.inputs import (
     Clustered,
     EqualCosine,

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from assocmem import ruler
-from assocmem.core.random import stream
+from assocmem.contract.random import stream
 
 EXPERIMENTS = 300
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from assocmem.core.activation import Exp, ExpSeries, Linear, ReLU, SwiGLU
-from assocmem.core.errors import InputError
-from assocmem.core.sharpness import LogN, QwenLogN, ScalableSoftmax
+from assocmem.contract.errors import InputError
 from assocmem.inputs import EqualCosine
 from assocmem.lab.capacity import capacity
 from assocmem.lab.predicted import predicted_capacity, predicted_ratio
 from assocmem.lab.scaling import declared_exponent, fitted_exponent
+from assocmem.maps.activations import Exp, ExpSeries, Linear, ReLU, SwiGLU
+from assocmem.maps.sharpness import LogN, QwenLogN, ScalableSoftmax
 from assocmem.stores.mlp import MLP
 from assocmem.stores.optimal import OptimalLinear
 from assocmem.stores.softmax import SoftmaxAttention

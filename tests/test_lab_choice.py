@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
-from assocmem.lab.choice import choice_capacities
+from assocmem.contract.errors import InputError
+from assocmem.lab.retrieval import choice_capacities
 from assocmem.ruler import geometry
 
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from assocmem import theory
-from assocmem.core import function as function_room
-from assocmem.core.activation import ReLU
-from assocmem.core.errors import InputError
-from assocmem.core.function import FunctionStore
-from assocmem.lab import headroom
+from assocmem.contract.errors import InputError
 from assocmem.lab import keys as keys_room
+from assocmem.lab import memory_budget as headroom
 from assocmem.lab.capacity import capacity
 from assocmem.lab.keys import key_ratios
+from assocmem.lab.labelled import subjects
 from assocmem.lab.plans import KeyPlan
-from assocmem.lab.subject import subjects
 from assocmem.lab.trials import has_weights, reading_of
+from assocmem.maps.activations import ReLU
+from assocmem.stores import function as function_room
+from assocmem.stores.function import FunctionStore
 from assocmem.stores.mlp import MLP
 
 
@@ -114,7 +114,7 @@ def test_many_pairs_in_blocks_give_the_ratios_of_one_write(monkeypatch):
     plan = plan_of(FunctionStore(cube))
     whole = key_ratios(plan, workers=1)[N]
     monkeypatch.setattr(keys_room, "LARGE", 2000)
-    monkeypatch.setattr("assocmem.lab.large.WRITTEN_AT_ONCE", 700)
+    monkeypatch.setattr("assocmem.lab.out_of_core.WRITTEN_AT_ONCE", 700)
     np.testing.assert_allclose(key_ratios(plan, workers=1)[N], whole, rtol=1e-9)
 
 

@@ -11,19 +11,20 @@ import pytest
 from scipy import stats
 
 from assocmem import theory
-from assocmem.core.activation import Exp, Linear, ReLU
-from assocmem.core.errors import InputError
-from assocmem.core.sharpness import LogN
-from assocmem.core.store import Store
-from assocmem.core.types import Traits
+from assocmem.contract.errors import InputError
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Traits
 from assocmem.inputs import EqualCosine
 from assocmem.lab import keys as keys_room
-from assocmem.lab import large, trials
+from assocmem.lab import out_of_core as large
+from assocmem.lab import trials
 from assocmem.lab.keys import key_curves, key_ratios
+from assocmem.lab.labelled import subjects
 from assocmem.lab.layout import disjoint
 from assocmem.lab.plans import KeyPlan
 from assocmem.lab.streams import sums_over_pieces
-from assocmem.lab.subject import subjects
+from assocmem.maps.activations import Exp, Linear, ReLU
+from assocmem.maps.sharpness import LogN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.outer import OuterProduct
 from assocmem.stores.softmax import SoftmaxAttention
@@ -37,7 +38,9 @@ class Hebb(Store):
 
     @property
     def traits(self):
-        return Traits(linear_in_values="shared", order_free=self.decay == 1, rewrite="adds", bounded=True)
+        return Traits(
+            linear_in_values="shared", permutation_invariant=self.decay == 1, overwrite="adds", constant_size=True
+        )
 
     def blank(self, state) -> Mapping:
         return {"W": np.zeros((state.d_v, state.d_k))}

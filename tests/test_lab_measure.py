@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError, NonFiniteError
+from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.inputs import EqualCosine
 from assocmem.lab.measure import measure
 from assocmem.lab.subsets import Rows, SubsetTask, run_subsets

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
-from assocmem.core.register import entry, make_store, stores
-from assocmem.core.sharpness import Constant
-from assocmem.core.store import Store
-from assocmem.lab import required
-from assocmem.lab.required import SETTINGS, counted_state, numbers_held, requirements
+from assocmem.contract.errors import InputError
+from assocmem.contract.store import Store
+from assocmem.lab import requirements as required
+from assocmem.lab.requirements import SETTINGS, counted_state, numbers_held, requirements
+from assocmem.maps.sharpness import Constant
+from assocmem.stores.lookup import entry, make_store, stores
 
 KEYS = [key for key in stores() if entry(key).make().traits.keys != "ids"]
 
@@ -23,7 +23,7 @@ def test_numbers_held_are_those_of_a_written_state(key):
     assert numbers_held(store, 8, 5, 96) == counted_state(store, 8, 5, 96)
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if entry(key).make().traits.bounded])
+@pytest.mark.parametrize("key", [key for key in KEYS if entry(key).make().traits.constant_size])
 @pytest.mark.parametrize("widths", [(96, 130), (7, 130)])
 def test_wide_states_are_counted_without_being_built(key, widths, monkeypatch):
     store = entry(key).make()
@@ -36,7 +36,7 @@ def test_no_state_of_the_widest_keys_is_built(monkeypatch):
     plain = Store.empty
 
     def small(self, d_k, d_v, **settings):
-        assert d_k * d_v <= 80 * 64 or not self.traits.bounded
+        assert d_k * d_v <= 80 * 64 or not self.traits.constant_size
         return plain(self, d_k, d_v, **settings)
 
     monkeypatch.setattr(Store, "empty", small)
@@ -48,7 +48,7 @@ def test_no_state_of_the_widest_keys_is_built(monkeypatch):
 
 def test_a_store_without_a_polynomial_is_counted_as_it_is():
     odd = SimpleNamespace(
-        traits=SimpleNamespace(bounded=True), empty=lambda d_k, d_v: SimpleNamespace(size=d_k**3 * d_v)
+        traits=SimpleNamespace(constant_size=True), empty=lambda d_k, d_v: SimpleNamespace(size=d_k**3 * d_v)
     )
     assert numbers_held(odd, 300, 2, 10) == 300**3 * 2
 

@@ -12,19 +12,20 @@ import pytest
 from scipy import stats
 
 from assocmem import theory
-from assocmem.core.activation import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.core.errors import InputError, NonFiniteError
-from assocmem.core.random import stream
-from assocmem.core.sharpness import LogN, YaRN
-from assocmem.lab import similarities, tilt
+from assocmem.contract.errors import InputError, NonFiniteError
+from assocmem.contract.random import stream
+from assocmem.lab import importance_sampling as tilt
+from assocmem.lab import similarities
+from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
+from assocmem.lab.labelled import subject, subjects
 from assocmem.lab.layout import Layout, disjoint, nested
 from assocmem.lab.plans import SimilarityPlan
 from assocmem.lab.similarities import similarity_curves
 from assocmem.lab.sphere import BLOCK, SimilarityLaw
 from assocmem.lab.streams import sums_over_pieces
-from assocmem.lab.subject import subject, subjects
-from assocmem.lab.tilt import carried_by_few, tilt_for, tilted_mean_squares
 from assocmem.lab.weighing import Block, dtype_for, sums_of_squares, weigh
+from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.sharpness import LogN, YaRN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
 

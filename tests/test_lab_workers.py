@@ -10,7 +10,7 @@ from multiprocessing import get_context
 import pytest
 from threadpoolctl import threadpool_info
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.lab.workers import cores, run_tasks
 
 

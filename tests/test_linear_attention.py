@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assocmem.core.activation import ExpSeries
-from assocmem.core.errors import DivergedError, InputError, RecallOverflowError
-from assocmem.core.features import (
+from assocmem.contract.errors import DivergedError, InputError, RecallOverflowError
+from assocmem.maps.activations import ExpSeries
+from assocmem.maps.features import (
     DPFP,
     FEATURE_MAPS,
     EluPlusOne,
@@ -22,9 +22,9 @@ from assocmem.core.features import (
     SumNormalised,
     as_feature_map,
 )
-from assocmem.core.register import make_store
 from assocmem.stores import linear_attention as module
 from assocmem.stores.linear_attention import LinearAttention
+from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
 from recurrence import DOUBLE, LENGTHS, SINGLE, difference, unit, written
 
@@ -403,8 +403,8 @@ def test_torch_gradients_agree_with_finite_differences(name: str) -> None:
 
 def test_traits_and_similarity() -> None:
     for name, store in STORES.items():
-        assert store.traits.rewrite == ("averages" if store.normalise else "adds"), name
-        assert store.traits.order_free
+        assert store.traits.overwrite == ("averages" if store.normalise else "adds"), name
+        assert store.traits.permutation_invariant
     found = LinearAttention(ExpSeriesFeatures(3)).similarity(16, 10)
     assert found is not None
     assert found.sigma == ExpSeries(3, 4.0)

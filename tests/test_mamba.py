@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assocmem.core.chunk import outer_chunks
-from assocmem.core.errors import DivergedError, InputError
-from assocmem.core.register import make_store
-from assocmem.core.store import Store
+from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.store import Store
+from assocmem.kernels.chunked import outer_chunks
+from assocmem.stores.lookup import make_store
 from assocmem.stores.mamba import Mamba, Mamba2
 from assocmem.stores.outer import OuterProduct
 from recurrence import DECAYS, DOUBLE, LENGTHS, SINGLE, ByOne, difference, key_rows, loop, unit, written
@@ -315,8 +315,8 @@ def test_order_matters_and_the_first_value_decays() -> None:
     keys, values, _ = _pairs(20, 2)
     for store in (Mamba(), Mamba2()):
         assert difference(written(store, keys, values, keys), written(store, keys[::-1], values[::-1], keys)) > 1e-4
-        assert store.traits.rewrite == "decays"
-        assert not store.traits.order_free
+        assert store.traits.overwrite == "decays"
+        assert not store.traits.permutation_invariant
     twice = written(Mamba2(decay=0.5), np.stack([keys[0], keys[0]]), values, keys[:1])
     assert difference(twice, 0.5 * values[:1] + values[1:]) < 1e-12
 

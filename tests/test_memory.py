@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 from assocmem import Memory, make_store, stores
-from assocmem.core import archive
-from assocmem.core.errors import DTypeError, FileFormatError, InputError, NonFiniteError, UnknownNameError
-from assocmem.core.random import stream
-from assocmem.core.sharpness import LogN
+from assocmem.contract import serialization as archive
+from assocmem.contract.errors import DTypeError, FileFormatError, InputError, NonFiniteError, UnknownNameError
+from assocmem.contract.random import stream
+from assocmem.maps.sharpness import LogN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
 
@@ -476,7 +476,7 @@ def test_headers_that_do_not_fit_are_refused_and_nothing_they_name_is_run(tmp_pa
         ({"class": "assocmem.stores.gone:Gone"}, FileFormatError, "does not have"),
         ({"class": "os:system"}, FileFormatError, "no store or setting at hand"),
         ({"class": "this:Zen"}, InputError, "import this before loading"),
-        ({"class": "assocmem.core.sharpness:LogN", "settings": {}}, FileFormatError, "is no store"),
+        ({"class": "assocmem.maps.sharpness:LogN", "settings": {}}, FileFormatError, "is no store"),
         ({"class": "assocmem.stores.outer:OuterProduct", "settings": {}}, FileFormatError, "OuterProduct keeps W"),
         ({"settings": {"sharpness": 2.0, "volume": 11}}, FileFormatError, "settings volume"),
     ):

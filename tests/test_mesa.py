@@ -8,9 +8,9 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.conjugate import conjugate_gradient
-from assocmem.core.errors import ConvergenceWarning, DivergedError, InputError
-from assocmem.ruler import contract
+from assocmem.checks import contract
+from assocmem.contract.errors import ConvergenceWarning, DivergedError, InputError
+from assocmem.kernels.conjugate_gradients import conjugate_gradient
 from assocmem.stores.mesa import MesaNet
 from assocmem.stores.optimal import OptimalLinear
 from assocmem.stores.outer import OuterProduct

@@ -9,12 +9,12 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core import blockwise
-from assocmem.core.activation import GELU, Custom, Linear, ReLU, SwiGLU, Swish
-from assocmem.core.arrays import to_numpy
-from assocmem.core.errors import InputError, RecallOverflowError
-from assocmem.core.growing import merge
-from assocmem.core.register import key_of, make_store, stores
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.slots import merge
+from assocmem.kernels import blockwise
+from assocmem.maps.activations import GELU, Custom, Linear, ReLU, SwiGLU, Swish
+from assocmem.stores.lookup import key_of, make_store, stores
 from assocmem.stores.mlp import MLP, GatedMLP
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]

@@ -8,10 +8,10 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core import lstsq
-from assocmem.core.arrays import to_numpy
-from assocmem.core.errors import IllConditionedWarning, InputError, RecallOverflowError
-from assocmem.core.register import key_of, make_store
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import IllConditionedWarning, InputError, RecallOverflowError
+from assocmem.kernels import least_squares as lstsq
+from assocmem.stores.lookup import key_of, make_store
 from assocmem.stores.optimal import OptimalLinear
 
 STORE = OptimalLinear()

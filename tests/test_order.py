@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
-from assocmem.core.register import make_store
-from assocmem.core.types import Pairs
+from assocmem.contract.errors import InputError
+from assocmem.contract.state import Pairs
 from assocmem.inputs import draw_pairs
-from assocmem.lab.fading import predicted_age_ratio, predicted_left, predicted_signal
-from assocmem.lab.order import age_curves, pass_curves, rewrite_curves
+from assocmem.lab.forgetting import predicted_age_ratio, predicted_left, predicted_signal
+from assocmem.lab.recency import age_curves, pass_curves, rewrite_curves
 from assocmem.ruler import recall_weights
 from assocmem.stores.delta import DeltaNet
+from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
 from assocmem.theory.decay import (
     channel_signal,

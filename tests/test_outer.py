@@ -6,8 +6,8 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
-from assocmem.core.register import key_of, make_store
+from assocmem.contract.errors import InputError
+from assocmem.stores.lookup import key_of, make_store
 from assocmem.stores.outer import CHUNK, OuterProduct
 
 STORE = OuterProduct()

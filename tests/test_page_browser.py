@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from assocmem import theory
-from assocmem.core.register import stores
-from assocmem.core.types import Pairs
+from assocmem.contract.state import Pairs
 from assocmem.page import bars, curves, hand, head, offer, streams
 from assocmem.page.vendor import STATIC
 from assocmem.ruler import by_weights, recall_weights
+from assocmem.stores.lookup import stores
 from browsing import Tab, browser, live_page, parsed
 
 api = pytest.importorskip("playwright.sync_api", reason="needs playwright")

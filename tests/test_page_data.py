@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from assocmem import theory
-from assocmem.core.activation import Exp, ReLU
-from assocmem.core.errors import AssocmemError, InputError
-from assocmem.core.register import make_store, stores
-from assocmem.core.types import Pairs
+from assocmem.contract.errors import AssocmemError, InputError
+from assocmem.contract.state import Pairs
 from assocmem.experiments import activations, long_contexts
 from assocmem.inputs.glyphs import glyphs
 from assocmem.lab.predicted import predicted_capacity, predicted_ratio
+from assocmem.maps.activations import Exp, ReLU
 from assocmem.page import bars, contexts, curves, data, hand, head, offer, specs, streams, why
 from assocmem.page.vendor import STATIC
 from assocmem.ruler import by_weights, recall_weights
+from assocmem.stores.lookup import make_store, stores
 
 KEYS = {"outer": "outer-product", "optimal": "optimal-linear", "relu": "relu", "cubed": "cubed-relu"}
 

@@ -16,7 +16,7 @@ import time
 import pytest
 
 from assocmem.cli import run
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.page import data, export, server
 from assocmem.page.vendor import STATIC
 from assocmem.report.export import make_bundle

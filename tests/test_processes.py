@@ -11,7 +11,7 @@ import pytest
 
 PARENT = """
 import os, time
-from assocmem.core.processes import processes
+from assocmem.kernels.processes import processes
 
 if __name__ == "__main__":
     with processes(2) as pool:

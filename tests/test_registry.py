@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import assocmem
-from assocmem.core import register as reg
-from assocmem.core.errors import InputError, UnknownNameError
-from assocmem.core.function import FunctionStore
-from assocmem.core.register import entry, key_of, make_store, register, stores
-from assocmem.core.store import Store
-from assocmem.core.types import Traits
+from assocmem.contract import register as register_module
+from assocmem.contract.errors import InputError, UnknownNameError
+from assocmem.contract.register import register
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Traits
+from assocmem.stores import lookup
+from assocmem.stores.function import FunctionStore
+from assocmem.stores.lookup import entry, key_of, make_store, stores
 
 ARTICLE = (
     "outer-product", "optimal-linear", "relu", "squared-relu", "cubed-relu", "relu-power", "swiglu", "gelu",
@@ -31,7 +33,7 @@ import numpy as np
 @dataclass(frozen=True)
 class Mine(Store):
     scale: float = 1.0
-    traits = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
     def blank(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
@@ -169,13 +171,14 @@ class TestRegister:
         import assocmem.stores as package
 
         (tmp_path / "brand_new.py").write_text(
-            "from assocmem.core.register import register\n"
+            "from assocmem.contract.register import register\n"
             "from assocmem.stores.outer import OuterProduct\n"
             "register('brand-new', OuterProduct, summary='A new one.')\n"
         )
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-        monkeypatch.setattr(reg, "_entries", dict(reg._entries))
-        monkeypatch.setattr(reg, "_discovered", False)
+        monkeypatch.setattr(lookup, "entries", dict(lookup.entries))
+        monkeypatch.setattr(register_module, "entries", lookup.entries)
+        monkeypatch.setattr(lookup, "_discovered", False)
         assert "brand-new" in stores()
         sys.modules.pop("assocmem.stores.brand_new")
 
@@ -263,7 +266,7 @@ class TestFunctionStore:
         def count(keys, values, queries):
             return np.full((len(queries), values.shape[1]), float(len(keys)))
 
-        promises = Traits("no", order_free=True, rewrite="keeps", bounded=False, keeps_pairs=True)
+        promises = Traits("no", permutation_invariant=True, overwrite="keeps", constant_size=False, keeps_pairs=True)
         store = FunctionStore(count, promises)
         state = store.write(store.empty(2, 1), np.ones((4, 2)), np.ones((4, 1)))
         mask = np.array([[True, True, False, False], [True, True, True, True], [False] * 4, [True, True, False, False]])
@@ -275,7 +278,7 @@ class TestFunctionStore:
             values *= 0
             return (queries @ keys.T) @ values
 
-        promises = Traits("shared", order_free=True, rewrite="adds", bounded=False, keeps_pairs=True)
+        promises = Traits("shared", permutation_invariant=True, overwrite="adds", constant_size=False, keeps_pairs=True)
         store = FunctionStore(greedy, promises)
         state = store.write(store.empty(2, 1), np.ones((3, 2)), np.ones((3, 1)))
         store.recall(state, np.ones((1, 2)))

@@ -8,9 +8,9 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
-from assocmem.core.register import make_store
-from assocmem.ruler import contract
+from assocmem.checks import contract
+from assocmem.contract.errors import InputError
+from assocmem.stores.lookup import make_store
 from assocmem.stores.regression import WeightedRegression
 
 # configuration -> (the store it equals, its settings, and a configuration that must not equal it)

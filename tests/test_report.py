@@ -8,8 +8,8 @@ import re
 import pytest
 import vl_convert
 
-from assocmem.core.errors import InputError, UnknownNameError
-from assocmem.core.results import Results
+from assocmem.contract.errors import InputError, UnknownNameError
+from assocmem.contract.results import Results
 from assocmem.report.curves import SAMPLERS
 from assocmem.report.export import FORMATS, script_bundle, write_pictures
 from assocmem.report.figures import chart, specification

@@ -17,7 +17,7 @@ import pytest
 
 from assocmem.cli import run
 from assocmem.cli.reproduction import TITLE
-from assocmem.core.results import Results
+from assocmem.contract.results import Results
 from assocmem.experiments.catalogue import chosen, experiments
 from assocmem.experiments.experiment import Settings, article
 from assocmem.report.html import as_printed, significant, span

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from assocmem.core import files, results
-from assocmem.core.errors import FileFormatError, InputError
-from assocmem.core.results import Results, header_for, plain
+from assocmem.contract import files, results
+from assocmem.contract.errors import FileFormatError, InputError
+from assocmem.contract.results import Results, header_for, plain
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import pytest
 
 import assocmem
 from assocmem import Pairs, ruler
-from assocmem.core.errors import InputError, NonFiniteError
-from assocmem.core.random import stream
-from assocmem.core.register import stores
-from assocmem.core.types import Estimate
+from assocmem.contract.errors import InputError, NonFiniteError
+from assocmem.contract.estimate import Estimate
+from assocmem.contract.random import stream
 from assocmem.inputs import draw_pairs, unit_rows
+from assocmem.stores.lookup import stores
 from assocmem.stores.outer import OuterProduct
 
 RNG = np.random.default_rng(11)
@@ -619,7 +619,7 @@ def test_right_choices_in_blocks_and_batches(monkeypatch):
     targets = RNG.integers(0, 7, 5)
     whole = ruler.right_choices(recalls, candidates, targets)
     assert whole.shape == (2, 5)
-    monkeypatch.setattr("assocmem.ruler.choice._BLOCK", 14)
+    monkeypatch.setattr("assocmem.ruler.retrieval._BLOCK", 14)
     np.testing.assert_array_equal(ruler.right_choices(recalls, candidates, targets), whole)
     np.testing.assert_array_equal(whole, np.argmax(recalls @ candidates.T, axis=-1) == targets)
 
@@ -633,7 +633,7 @@ def test_right_choices_among_candidates_of_each_item(monkeypatch):
         for r, c, t in zip(recalls.reshape(6, 5, 4), candidates.reshape(6, 7, 4), targets.reshape(6, 5), strict=True)
     ]
     for block in (1 << 22, 80, 3):
-        monkeypatch.setattr("assocmem.ruler.choice._BLOCK", block)
+        monkeypatch.setattr("assocmem.ruler.retrieval._BLOCK", block)
         right = ruler.right_choices(recalls, candidates, targets)
         np.testing.assert_array_equal(right.reshape(6, 5), alone)
         assert right[0].all()

@@ -9,10 +9,10 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.arrays import to_numpy
-from assocmem.core.errors import InputError, RecallOverflowError
-from assocmem.core.register import key_of, make_store
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.stores import series
+from assocmem.stores.lookup import key_of, make_store
 from assocmem.stores.series import TruncatedExp, TruncatedExpFeatures
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]

@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assocmem import make_store
-from assocmem.core import attention, blockwise, threaded, threads
-from assocmem.core.argmax import exact_similarities
-from assocmem.core.attention import attend
-from assocmem.core.errors import InputError, RecallOverflowError
-from assocmem.core.growing import merge
-from assocmem.core.random import stream
-from assocmem.core.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
-from assocmem.ruler.contract import check
+from assocmem.checks.contract import check
+from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.random import stream
+from assocmem.contract.slots import merge
+from assocmem.kernels import attention, blockwise, threads
+from assocmem.kernels import fused_attention as threaded
+from assocmem.kernels.argmax import exact_similarities
+from assocmem.kernels.attention import attend
+from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
 from assocmem.stores.softmax import SoftmaxAttention, softmax
 
 

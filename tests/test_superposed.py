@@ -8,10 +8,10 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.activation import Linear
-from assocmem.core.arrays import to_numpy
-from assocmem.core.errors import InputError
-from assocmem.core.register import key_of, make_store
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.maps.activations import Linear
+from assocmem.stores.lookup import key_of, make_store
 from assocmem.stores.mlp import GatedMLP
 from assocmem.stores.superposed import SuperposedMLP, WhitenedMLP, features
 

@@ -10,9 +10,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from assocmem.core.activation import GELU, Activation, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.core.errors import InputError
-from assocmem.core.types import Similarity
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.maps.activations import GELU, Activation, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.theory import capacity, gaussian_ratio, ratio
 from assocmem.theory.bessel import log_mean_exp, mean_cosine
 

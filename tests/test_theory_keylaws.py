@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import assocmem.theory
-from assocmem.core.activation import Exp, Linear, ReLU, SwiGLU
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
+from assocmem.maps.activations import Exp, Linear, ReLU, SwiGLU
 from assocmem.theory import choice_capacity, effective_ratio, law_ratio, listwise_capacity, none, ratio
 
 

@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.theory import optimal_capacity, optimal_ratio, optimal_rule, ridge_ratio
 
 BETA_LAW = {

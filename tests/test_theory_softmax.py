@@ -9,10 +9,10 @@ from decimal import Decimal
 import mpmath as mp
 import pytest
 
-from assocmem.core.activation import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.core.errors import InputError
-from assocmem.core.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
-from assocmem.core.types import Similarity
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
 from assocmem.theory import (
     best_sharpness,
     capacity,

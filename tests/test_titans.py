@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-from assocmem.core.errors import DivergedError, InputError, UnstableWarning
-from assocmem.core.heavy_ball import stable_rate
-from assocmem.ruler import contract
+from assocmem.checks import contract
+from assocmem.contract.errors import DivergedError, InputError, UnstableWarning
+from assocmem.kernels.momentum import stable_rate
 from assocmem.stores.delta import DeltaNet, GatedDeltaNet
 from assocmem.stores.titans import Titans
 
@@ -176,7 +176,7 @@ def of_regime(name, seed, shape):
 
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("read", ["after", "before"])
-@pytest.mark.filterwarnings("ignore::assocmem.core.errors.UnstableWarning")
+@pytest.mark.filterwarnings("ignore::assocmem.contract.errors.UnstableWarning")
 def test_the_chunk_form_equals_the_loop(regime, read):
     store = Titans()
     for n in (1, 2, 31, 32, 33, 63, 64, 65, 77):

@@ -9,11 +9,11 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.core.errors import DivergedError, InputError, RecallOverflowError, UnstableWarning
-from assocmem.core.inner_model import InnerModel, gelu, gelu_slope, norm_backward, normalised
-from assocmem.core.register import make_store
-from assocmem.ruler import contract
+from assocmem.checks import contract
+from assocmem.contract.errors import DivergedError, InputError, RecallOverflowError, UnstableWarning
+from assocmem.kernels.inner_model import InnerModel, gelu, gelu_slope, norm_backward, normalised
 from assocmem.stores.delta import DeltaNet
+from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
 from assocmem.stores.ttt import TTTMLP, TTTLinear
 

@@ -9,7 +9,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from assocmem.core.results import Results
+from assocmem.contract.results import Results
 from assocmem.experiments.experiment import article
 from assocmem.experiments.verdict import half_digit, meets, single_recall_range, verdicts
 

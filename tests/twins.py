@@ -13,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core import arrays as ar
-from assocmem.core.activation import Exp, Linear, ReLU
-from assocmem.core.errors import InputError
-from assocmem.core.growing import GrowingStore, Recalled
-from assocmem.core.store import Store
-from assocmem.core.types import Extra, Similarity, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Extra, Traits
+from assocmem.maps.activations import Exp, Linear, ReLU
 
-ADDS = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
-KEEPS = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=False, keeps_pairs=True)
+ADDS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
+KEEPS = Traits(
+    linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=False, keeps_pairs=True
+)
 STEP = Extra("step", "learning rate", shape=("n",), default=1.0, low=0.0, high=1.0)
 DECAY = Extra("decay", "share kept of each channel", shape=("n", "d_v"), low=0.0, high=1.0)
 SHARE = Extra("share", "share kept by a whole batch item", shape=(), default=1.0, low=0.0, high=1.0)
@@ -91,7 +95,7 @@ class Attend(GrowingStore):
 
     def _recall_with_mass(self, state, queries, mask):
         mass = self._parts(state, queries, mask)[2]
-        return Recalled(self._recall(state, queries, mask), mass[..., 0])
+        return Recall(self._recall(state, queries, mask), mass[..., 0])
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class Rectified(GrowingStore):
 
     @property
     def traits(self) -> Traits:
-        return replace(KEEPS, rewrite="adds")
+        return replace(KEEPS, overwrite="adds")
 
     def similarity(self, d_k, n):
         return Similarity(ReLU(2.0))
@@ -129,7 +133,7 @@ class Delta(Sum):
 
     @property
     def traits(self) -> Traits:
-        return replace(ADDS, order_free=False, rewrite="replaces", keys="unit", extras=(STEP,))
+        return replace(ADDS, permutation_invariant=False, overwrite="replaces", keys="unit", extras=(STEP,))
 
     def put(self, state, keys, values, **extras):
         return _steps(self, state, keys, values, extras)
@@ -150,7 +154,9 @@ class Channels(Delta):
 
     @property
     def traits(self) -> Traits:
-        return replace(ADDS, linear_in_values="per-channel", order_free=False, rewrite="decays", extras=(DECAY, SHARE))
+        return replace(
+            ADDS, linear_in_values="per-channel", permutation_invariant=False, overwrite="decays", extras=(DECAY, SHARE)
+        )
 
     def step(self, W, k, v, decay=None, share=None):
         kept = decay if share is None else decay * share[..., None]
@@ -280,7 +286,7 @@ class NewTraits(Sum):
 
     @property
     def traits(self):
-        return replace(ADDS, order_free=next(self.moods))
+        return replace(ADDS, permutation_invariant=next(self.moods))
 
 
 @twin("shapes")
@@ -516,7 +522,7 @@ class ClaimsOrderFree(Delta):
 
     @property
     def traits(self):
-        return replace(super().traits, order_free=True)
+        return replace(super().traits, permutation_invariant=True)
 
 
 @twin("order")
@@ -526,13 +532,13 @@ class ClaimsOrder(Sum):
 
     @property
     def traits(self):
-        return replace(ADDS, order_free=False)
+        return replace(ADDS, permutation_invariant=False)
 
 
 def _claims(cls: type, rewrite: str) -> None:
     base = cls().traits
     claim = dataclass(frozen=True)(
-        type(f"{cls.__name__}Claims{rewrite.title()}", (cls,), {"traits": replace(base, rewrite=rewrite)})
+        type(f"{cls.__name__}Claims{rewrite.title()}", (cls,), {"traits": replace(base, overwrite=rewrite)})
     )
     twin("rewrite")(claim)
 
@@ -549,7 +555,7 @@ class ClaimsBounded(Attend):
 
     @property
     def traits(self):
-        return replace(KEEPS, bounded=True)
+        return replace(KEEPS, constant_size=True)
 
 
 @twin("bounded")
@@ -559,7 +565,7 @@ class DeniesBounded(Sum):
 
     @property
     def traits(self):
-        return replace(ADDS, bounded=False)
+        return replace(ADDS, constant_size=False)
 
 
 @twin("state-size")
@@ -1155,7 +1161,7 @@ class MassOfMaximum(Attend):
     def _recall_with_mass(self, state, queries, mask):
         logits = self._logits(state, queries, mask)
         top = state.xp.max(logits, axis=-1) if state.n else -np.inf * np.ones(logits.shape[:-1])
-        return Recalled(self._recall(state, queries, mask), top)
+        return Recall(self._recall(state, queries, mask), top)
 
 
 @twin("shards")
@@ -1164,7 +1170,7 @@ class AddsShards(Attend):
     """Normalised, but answers without a mass, as if its shards added."""
 
     def _recall_with_mass(self, state, queries, mask):
-        return Recalled(self._recall(state, queries, mask), None)
+        return Recall(self._recall(state, queries, mask), None)
 
 
 @twin("merge")

@@ -13,30 +13,21 @@ from assocmem._version import __version__
 
 _NAMES = {
     "assocmem.memory": ("Memory",),
-    "assocmem.core.store": ("Store",),
-    "assocmem.core.growing": (
+    "assocmem.contract.store": ("Store",),
+    "assocmem.contract.slots": (
         "GrowingStore",
-        "Recalled",
+        "Recall",
         "merge",
     ),
-    "assocmem.core.types": (
-        "Estimate",
-        "Extra",
-        "Pairs",
-        "Prediction",
-        "Similarity",
-        "Source",
-        "State",
-        "Traits",
-    ),
-    "assocmem.core.register": (
-        "make_store",
-        "register",
-        "stores",
-    ),
-    "assocmem.core.address": ("load_store",),
-    "assocmem.core.function": ("FunctionStore",),
-    "assocmem.core.activation": (
+    "assocmem.contract.estimate": ("Estimate", "Prediction"),
+    "assocmem.contract.form": ("Similarity",),
+    "assocmem.contract.register": ("register",),
+    "assocmem.contract.state": ("Pairs", "State"),
+    "assocmem.contract.traits": ("Extra", "Source", "Traits"),
+    "assocmem.stores.lookup": ("make_store", "stores"),
+    "assocmem.stores.address": ("load_store",),
+    "assocmem.stores.function": ("FunctionStore",),
+    "assocmem.maps.activations": (
         "GELU",
         "Activation",
         "Custom",
@@ -47,7 +38,7 @@ _NAMES = {
         "SwiGLU",
         "Swish",
     ),
-    "assocmem.core.sharpness": (
+    "assocmem.maps.sharpness": (
         "Constant",
         "LogN",
         "QwenLogN",
@@ -55,7 +46,7 @@ _NAMES = {
         "Sharpness",
         "YaRN",
     ),
-    "assocmem.core.results": ("Results",),
+    "assocmem.contract.results": ("Results",),
     "assocmem.stores.outer": ("OuterProduct",),
     "assocmem.stores.optimal": ("OptimalLinear",),
     "assocmem.stores.mlp": (

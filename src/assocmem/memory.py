@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core import archive
-from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array
-from assocmem.core.errors import FileFormatError, InputError
-from assocmem.core.growing import GrowingStore
-from assocmem.core.register import key_of, make_store
-from assocmem.core.requirement import require_bool
-from assocmem.core.store import Store
-from assocmem.core.types import State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract import serialization as archive
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import FileFormatError, InputError
+from assocmem.contract.requirement import require_bool
+from assocmem.contract.slots import GrowingStore
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Traits
+from assocmem.stores.lookup import key_of, make_store
 
 
 class Memory:

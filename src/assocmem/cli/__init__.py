@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
-from assocmem.core.errors import AssocmemError, ConvergenceWarning, IllConditionedWarning, UnstableWarning
+from assocmem.contract.errors import AssocmemError, ConvergenceWarning, IllConditionedWarning, UnstableWarning
 
 INTERRUPTED = 130
 NEW_OBJECTS = 50_000

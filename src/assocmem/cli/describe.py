@@ -11,8 +11,8 @@ from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, prin
 from assocmem.cli.settings import SET_HELP, settings_from
 
 if TYPE_CHECKING:
-    from assocmem.core.store import Store
-    from assocmem.core.types import Traits
+    from assocmem.contract.store import Store
+    from assocmem.contract.traits import Traits
 
 STORE_HELP = "A store's key (see `assocmem list`) or your own MODULE:CLASS."
 
@@ -20,7 +20,7 @@ STORE_HELP = "A store's key (see `assocmem list`) or your own MODULE:CLASS."
 @app.command("list")
 def list_stores(as_json: bool = typer.Option(False, "--json", help=JSON_HELP)) -> None:
     """List every store: its key, what it does, whether its state stays bounded, and its source."""
-    from assocmem.core.register import entry, stores
+    from assocmem.stores.lookup import entry, stores
 
     found = [(entry(key), entry(key).make()) for key in stores()]
     if as_json:
@@ -29,7 +29,7 @@ def list_stores(as_json: bool = typer.Option(False, "--json", help=JSON_HELP)) -
         return
     print_table(
         ["store", "what it does", "state", "source"],
-        [[e.key, e.summary, "bounded" if s.traits.bounded else "grows", _short_source(s)] for e, s in found],
+        [[e.key, e.summary, "bounded" if s.traits.constant_size else "grows", _short_source(s)] for e, s in found],
     )
     print(
         f"{len(found)} stores. `assocmem show STORE` for one of them, `assocmem capacity STORE --d-k 64` to measure it."
@@ -43,7 +43,7 @@ def show(
 ) -> None:
     """Show a store's card: equation, traits, state, cost, source, settings, capacity at d_k = 64."""
     from assocmem.cli.user_code import made_store, own_summary, user_code
-    from assocmem.core.register import entry
+    from assocmem.stores.lookup import entry
 
     made = made_store(store)
     options = {} if ":" in store else dict(entry(store).options)
@@ -79,7 +79,7 @@ def show(
 def cite(store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP)) -> None:
     """Print the BibTeX entry of the paper a store comes from."""
     from assocmem.cli.user_code import made_store
-    from assocmem.core.errors import InputError
+    from assocmem.contract.errors import InputError
 
     made = made_store(store)
     if made.source is None:
@@ -94,8 +94,8 @@ def check(
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Run the store contract on a store; exit status 1 and the reasons in words where it fails."""
+    from assocmem.checks import contract
     from assocmem.cli.user_code import made_store, user_code
-    from assocmem.ruler import contract
 
     made = made_store(store, **settings_from({}, others))
     with user_code(store):
@@ -112,10 +112,10 @@ def check(
 DEFINITIONS = {
     "linear_in_values": "recall is a weighted sum of the stored values: one row of weights for all channels "
     "(shared), one for each (per-channel), or not (no)",
-    "order_free": "the same pairs in another order give the same recall",
-    "rewrite": "what writing a key again does: the values add, average, the second replaces the first, "
+    "permutation_invariant": "the same pairs in another order give the same recall",
+    "overwrite": "what writing a key again does: the values add, average, the second replaces the first, "
     "the first one's share decays, or the first stays",
-    "bounded": "the state stops growing however many pairs are written",
+    "constant_size": "the state stops growing however many pairs are written",
     "keeps_pairs": "the state holds the pairs themselves: masks and recall weights are available",
     "state_numbers": "numbers held after 64 writes at d_k = d_v = 64, counted from the arrays",
     "capacity_d_k_64": "number of memories, the target included, at which interference equals signal (rms ratio 1), "
@@ -131,9 +131,9 @@ def _facts(store: Store) -> dict[str, Any]:
         "class": store.name,
         "equation": store.equation,
         "linear_in_values": traits.linear_in_values,
-        "order_free": traits.order_free,
-        "rewrite": traits.rewrite,
-        "bounded": traits.bounded,
+        "permutation_invariant": traits.permutation_invariant,
+        "overwrite": traits.overwrite,
+        "constant_size": traits.constant_size,
         "keeps_pairs": traits.keeps_pairs,
         "keys": traits.keys,
         "extras": [{"name": e.name, "shape": list(e.shape), "meaning": e.meaning} for e in traits.extras],
@@ -160,15 +160,15 @@ def trait_words(traits: Traits) -> dict[str, str]:
     }
     return {
         "linear_in_values": linear[traits.linear_in_values],
-        "order_of_writes": "does not matter" if traits.order_free else "matters",
-        "a_key_written_twice": rewrite[traits.rewrite],
+        "order_of_writes": "does not matter" if traits.permutation_invariant else "matters",
+        "a_key_written_twice": rewrite[traits.overwrite],
         "keys_it_wants": traits.keys,
         "extras": ", ".join(f"{e.name} (..., {', '.join(map(str, e.shape))})" for e in traits.extras) or "none",
     }
 
 
 def _state_numbers(store: Store, n: int = 64) -> int | None:
-    from assocmem.lab.required import counted_state
+    from assocmem.lab.requirements import counted_state
 
     return None if store.traits.keys == "ids" else counted_state(store, 64, 64, n)
 
@@ -177,7 +177,9 @@ def _state_words(store: Store) -> str:
     count = _state_numbers(store)
     if count is None:
         return "–"
-    return f"{count:,} numbers, whatever is written" if store.traits.bounded else f"{count // 64:,} numbers a memory"
+    return (
+        f"{count:,} numbers, whatever is written" if store.traits.constant_size else f"{count // 64:,} numbers a memory"
+    )
 
 
 def _short_source(store: Store) -> str:

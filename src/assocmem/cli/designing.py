@@ -12,7 +12,7 @@ from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, prin
 from assocmem.cli.settings import count, positive, within_one
 
 if TYPE_CHECKING:
-    from assocmem.core.types import Prediction
+    from assocmem.contract.estimate import Prediction
     from assocmem.theory import Design
 
 
@@ -28,7 +28,7 @@ def design(
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Say how sharp attention must be for M memories, and which other stores would do."""
-    from assocmem.lab.required import requirements
+    from assocmem.lab.requirements import requirements
     from assocmem.theory import design as rule
 
     wanted = count("--memories", memories)
@@ -73,7 +73,7 @@ def design(
 
 def usual_scale(answer: Design) -> dict[str, Any]:
     """Say what the usual scale 1/sqrt(d_k) serves at the wanted ratio and cosine, and what needs to change."""
-    from assocmem.core.activation import Exp
+    from assocmem.maps.activations import Exp
     from assocmem.theory import capacity, ratio
 
     usual = math.sqrt(answer.d)

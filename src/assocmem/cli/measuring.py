@@ -12,7 +12,7 @@ from assocmem.cli import app
 from assocmem.cli.describe import STORE_HELP
 from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
 from assocmem.cli.settings import SET_HELP, measurable, settings_from, within_one, writable
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 
 
 @app.command()
@@ -38,7 +38,7 @@ def capacity(
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
     from assocmem.cli.user_code import made_store, user_code
-    from assocmem.core.results import setting
+    from assocmem.contract.results import setting
     from assocmem.lab.capacity import DEFINITIONS
     from assocmem.lab.capacity import capacity as measure_capacity
 
@@ -79,7 +79,7 @@ def capacity(
             "counts as failure": f"{row['statistic']} ratio of {ratio:g}, d_k = {d_k}, query cosine {cosine:g}",
             "measured by": f"{row['sampler']}, {row['n_trials']:,} trials at the M with fewest, seed {seed}",
         }
-        | ({} if made.traits.order_free else {"asked for": "pairs at random among all M, old and new alike"})
+        | ({} if made.traits.permutation_invariant else {"asked for": "pairs at random among all M, old and new alike"})
         | ({"note": row["note"]} if row["note"] else {})
     )
 
@@ -141,7 +141,7 @@ def measure(
 
 def _statistic(name: str | None) -> Any:
     """Return the name of a statistic, None for the store's usual one (InputError for another name)."""
-    from assocmem.core.types import Statistic
+    from assocmem.contract.estimate import Statistic
 
     if name not in (None, *get_args(Statistic)):
         raise InputError(f"`--statistic` must be one of {', '.join(get_args(Statistic))}; got {name!r}.")
@@ -150,7 +150,7 @@ def _statistic(name: str | None) -> Any:
 
 def _settings_words(store: Any, d_k: int) -> str:
     """Return all settings that a store has, given or not, and what its sharpness comes to where it is a number."""
-    from assocmem.lab.subject import subject
+    from assocmem.lab.labelled import subject
 
     words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
     one = subject(store)
@@ -169,7 +169,7 @@ def _in_words(value: Any) -> str:
 def _made(stores: list[str]) -> list[Any]:
     """Return the stores as the lab takes them: keys as they are, a user's own made."""
     from assocmem.cli.user_code import made_store
-    from assocmem.core.register import entry
+    from assocmem.stores.lookup import entry
 
     for store in stores:
         if ":" not in store:
@@ -178,7 +178,7 @@ def _made(stores: list[str]) -> list[Any]:
 
 
 def _write(out: Path, found: Any, config: dict[str, Any], seed: int) -> None:
-    from assocmem.core.results import Results, header_for
+    from assocmem.contract.results import Results, header_for
 
     header = header_for(config=config, seed=seed, definitions=MEASURE_WORDS) | {"words": list(found.words)}
     Results("measured", tuple(found.curve), header).write(out)

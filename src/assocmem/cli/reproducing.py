@@ -13,7 +13,7 @@ import typer
 from assocmem.cli import Stopped, app
 from assocmem.cli.output import print_table
 from assocmem.cli.settings import writable
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 
 OUT = Path("reproduced")
 TABLE_TITLE = "Every printed number, repeated (root mean squares over trials; of the optimal linear store medians)"
@@ -34,7 +34,7 @@ def reproduce(
     """
     began = time.perf_counter()
     from assocmem.cli.reproduction import Reproduction, begin
-    from assocmem.core.processes import processes
+    from assocmem.kernels.processes import processes
     from assocmem.report.export import warm
 
     if only:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from assocmem.core.results import Results
+    from assocmem.contract.results import Results
     from assocmem.experiments.experiment import Experiment, Settings
 
 TITLE = "assocmem: how many memories fit, and what makes recall fail"
@@ -163,7 +163,7 @@ class Reproduction:
     def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
         """Wait for the charts, then write verdict.json and index.html; return the verdicts."""
         from assocmem._version import __version__
-        from assocmem.core.files import write_whole
+        from assocmem.contract.files import write_whole
         from assocmem.experiments.verdict import verdicts
         from assocmem.report.html import write_report
 
@@ -188,7 +188,7 @@ class Reproduction:
 
 
 def begin(executor: Executor, function: Callable[..., Any], *words: Any) -> Future[Any]:
-    """Submit to `core.processes`, where one may start with it: Ctrl-C waits until that is ready to answer."""
+    """Submit to `kernels.processes`, where one may start with it: Ctrl-C waits until that is ready to answer."""
     if not hasattr(signal, "pthread_sigmask"):
         return executor.submit(function, *words)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 
 SET_HELP = "Any setting of the store, as NAME=VALUE; may be given several times."
 
@@ -110,7 +110,7 @@ def within_one(option: str, value: float) -> None:
 
 def writable(out: Path) -> None:
     """Refuse an output folder that cannot be written before anything is measured."""
-    from assocmem.core.files import write_whole
+    from assocmem.contract.files import write_whole
 
     if out.exists() and not out.is_dir():
         raise InputError(f"`--out` must name a folder; {out} is a file.")

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-from assocmem.core.errors import AssocmemError, InputError
-from assocmem.core.function import FunctionStore, place_of
-from assocmem.core.register import make_store
-from assocmem.core.store import Store
-from assocmem.core.types import Traits
+from assocmem.contract.errors import AssocmemError, InputError, place_of
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Traits
+from assocmem.stores.function import FunctionStore
+from assocmem.stores.lookup import make_store
 
 
 @contextmanager

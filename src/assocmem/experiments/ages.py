@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assocmem.core.register import make_store
-from assocmem.core.results import Row
-from assocmem.core.store import Store
+from assocmem.contract.results import Row
+from assocmem.contract.store import Store
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
-from assocmem.lab.fading import predicted_age_ratio
-from assocmem.lab.order import DEFINITIONS, age_curves
+from assocmem.lab.forgetting import predicted_age_ratio
+from assocmem.lab.recency import DEFINITIONS, age_curves
+from assocmem.stores.lookup import make_store
 
 D_K, D_V = 64, 32
 AGES = (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 255)

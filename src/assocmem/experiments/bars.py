@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from assocmem import theory
-from assocmem.core.register import make_store
-from assocmem.core.sharpness import Constant
-from assocmem.core.types import Pairs
+from assocmem.contract.state import Pairs
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.inputs import draw_pairs
+from assocmem.maps.sharpness import Constant
 from assocmem.ruler import by_weights, recall_weights
+from assocmem.stores.lookup import make_store
 
 D_K = 64
 PANELS: tuple[tuple[str, str, dict[str, Any], int], ...] = (

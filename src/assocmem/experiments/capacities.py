@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assocmem import theory
-from assocmem.core.register import make_store
-from assocmem.core.sharpness import Constant, LogN, Sharpness
-from assocmem.core.store import Store
+from assocmem.contract.store import Store
 from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, article, parts
 from assocmem.lab.capacity import DEFINITIONS, capacity
 from assocmem.lab.search import PRECISION
+from assocmem.maps.sharpness import Constant, LogN, Sharpness
+from assocmem.stores.lookup import make_store
 from assocmem.stores.softmax import SoftmaxAttention
 
 D_K = 64

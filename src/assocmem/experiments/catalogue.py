@@ -6,7 +6,7 @@ import difflib
 import importlib
 from collections.abc import Sequence
 
-from assocmem.core.errors import UnknownNameError
+from assocmem.contract.errors import UnknownNameError
 from assocmem.experiments.experiment import Experiment
 
 ARTICLE = ("opening", "bars", "linear_stores", "activations", "exponential", "long_contexts", "capacities")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assocmem.core.register import make_store
-from assocmem.core.results import Row
+from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
-from assocmem.lab.order import DEFINITIONS, pass_curves
+from assocmem.lab.recency import DEFINITIONS, pass_curves
+from assocmem.stores.lookup import make_store
 
 D_K = 64
 FEW, MANY = 32, 96

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from assocmem.core.results import Results, Row, header_for
+from assocmem.contract.results import Results, Row, header_for
 from assocmem.lab.rows import DEFINITIONS
 from assocmem.lab.workers import Workers
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from assocmem import theory
-from assocmem.core.register import make_store
-from assocmem.core.sharpness import Constant
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
 from assocmem.experiments.long_contexts import FIXED, at_a_million
 from assocmem.lab.keys import key_curves
 from assocmem.lab.similarities import similarity_curves
+from assocmem.maps.sharpness import Constant
+from assocmem.stores.lookup import make_store
 
 D_K, BETA = 64, 8.0
 ORDER = ("2 terms", "3 terms", "4 terms", "softmax")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from assocmem.core.register import make_store
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, article, parts, with_article
 from assocmem.lab.keys import key_curves
 from assocmem.lab.similarities import similarity_curves
+from assocmem.stores.lookup import make_store
 
 D_K = 64
 OUTER, OPTIMAL = "outer product (rms)", "optimal linear (median)"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from assocmem import theory
-from assocmem.core.results import Row
-from assocmem.core.sharpness import Constant, LogN, QwenLogN, YaRN
+from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.keys import key_curves
 from assocmem.lab.similarities import similarity_curves
+from assocmem.maps.sharpness import Constant, LogN, QwenLogN, YaRN
 from assocmem.stores.softmax import SoftmaxAttention
 
 D_K, BETA, REFERENCE, FAR = 64, 8.0, 1024, 2**21

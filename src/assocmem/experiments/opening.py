@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.register import make_store
-from assocmem.core.types import Pairs
+from assocmem.contract.state import Pairs
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.inputs import glyph_pairs
 from assocmem.inputs.glyphs import SIDE, glyphs
 from assocmem.ruler import by_weights, recall_weights
+from assocmem.stores.lookup import make_store
 
 COUNTS = (1, 16, 64, 256, 1024)
 STORES = ("outer-product", "optimal-linear", "relu", "squared-relu", "softmax")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from assocmem.core.register import make_store
-from assocmem.core.results import Row
-from assocmem.core.store import Store
+from assocmem.contract.results import Row
+from assocmem.contract.store import Store
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.lab.precision import DEFINITIONS, INTERFERENCE, measurable_dtypes, rounding_curves
+from assocmem.stores.lookup import make_store
 
 D_K = 32
 

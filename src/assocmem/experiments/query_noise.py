@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from assocmem.core.register import make_store
-from assocmem.core.store import Store
+from assocmem.contract.store import Store
 from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.capacity import DEFINITIONS, capacity
+from assocmem.stores.lookup import make_store
 
 D_K = 64
 COSINES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assocmem.core.register import make_store, stores
-from assocmem.core.results import Row
+from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
-from assocmem.lab.choice import DEFINITIONS, MeasuredChoice, choice_capacities, state_exponent
+from assocmem.lab.retrieval import DEFINITIONS, MeasuredChoice, choice_capacities, state_exponent
+from assocmem.stores.lookup import make_store, stores
 
 WIDTHS = (16, 32, 64, 128)
 SHOWN = (16, 64, 256, 1024)

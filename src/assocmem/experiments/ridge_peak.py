@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assocmem.core.register import make_store
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.lab.keys import key_curves
+from assocmem.stores.lookup import make_store
 
 D_K, COSINE, RIDGE = 64, 0.9, 0.5
 COUNTS = (8, 16, 24, 32, 40, 48, 56, 60, 62, 64, 66, 68, 72, 80, 96, 128, 192, 256, 512)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from assocmem.core.register import make_store
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
 from assocmem.inputs import draw_pairs
 from assocmem.lab.keys import key_curves
 from assocmem.ruler import bits_per_recall
+from assocmem.stores.lookup import make_store
 
 D_K = D_V = 64
 OPTIMAL = "optimal linear"

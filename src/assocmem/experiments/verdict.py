@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from assocmem.core.results import Results
+from assocmem.contract.results import Results
 from assocmem.experiments.experiment import article
 
 NOISE = 0.06

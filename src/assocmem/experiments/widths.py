@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from assocmem.core.register import make_store
 from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
 from assocmem.lab.capacity import DEFINITIONS, capacity
+from assocmem.stores.lookup import make_store
 
 WIDTHS = (16, 32, 64, 128, 256, 512)
 STORES = (

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from assocmem.core.errors import FileFormatError, InputError, NonFiniteError
+from assocmem.contract.errors import FileFormatError, InputError, NonFiniteError
 from assocmem.inputs import tensorfile
 
 Numbers: TypeAlias = np.ndarray[Any, Any]

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from assocmem.core.arrays import Array, to_numpy
-from assocmem.core.errors import InputError
-from assocmem.core.random import stream
-from assocmem.core.types import Pairs
+from assocmem.contract.arrays import Array, to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.contract.random import stream
+from assocmem.contract.state import Pairs
 from assocmem.inputs.directions import Floats
 from assocmem.inputs.laws import Law, key_law
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
-from assocmem.core.random import stream
-from assocmem.core.types import Pairs
+from assocmem.contract.errors import InputError
+from assocmem.contract.random import stream
+from assocmem.contract.state import Pairs
 from assocmem.inputs.laws import Law, key_law, value_law
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.arrays import Array, as_array, to_numpy
-from assocmem.core.errors import InputError
+from assocmem.contract.arrays import Array, as_array, to_numpy
+from assocmem.contract.errors import InputError
 from assocmem.inputs.directions import Floats, at_cosine
 from assocmem.inputs.laws import Law, key_law
 

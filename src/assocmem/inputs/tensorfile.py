@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from assocmem.core.errors import FileFormatError
+from assocmem.contract.errors import FileFormatError
 
 _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",

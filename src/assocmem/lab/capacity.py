@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
-from assocmem.core.requirement import is_whole
-from assocmem.core.types import Estimate, Prediction
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Estimate, Prediction
+from assocmem.contract.requirement import is_whole
 from assocmem.inputs import Law
+from assocmem.lab.importance_sampling import too_sharp
+from assocmem.lab.labelled import subject
 from assocmem.lab.predicted import predicted_capacity
 from assocmem.lab.search import FEW, PRECISION, Search
-from assocmem.lab.subject import subject
-from assocmem.lab.tilt import too_sharp
 from assocmem.lab.workers import Progress, Workers
 from assocmem.ruler import Capacity, crossing_of_curve
 from assocmem.ruler.estimate import Statistic

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.arrays import as_array, namespace, require_finite, to_numpy
-from assocmem.core.errors import InputError
-from assocmem.core.requirement import is_whole
-from assocmem.ruler.preparation import Kind
+from assocmem.contract.arrays import as_array, namespace, require_finite, to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.contract.requirement import is_whole
+from assocmem.ruler.whitening import Kind
 
 FloatArray = np.ndarray[Any, Any]
 KINDS: dict[str, Kind] = {

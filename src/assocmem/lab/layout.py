@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 
 IntArray = np.ndarray[Any, Any]
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
-from assocmem.core.random import stream
-from assocmem.core.register import entry, make_store
-from assocmem.core.results import Row
-from assocmem.core.types import Estimate
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Estimate
+from assocmem.contract.random import stream
+from assocmem.contract.results import Row
 from assocmem.inputs import checked_targets, value_law
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
 from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, rows_to_fit
+from assocmem.lab.labelled import Subject, subjects
 from assocmem.lab.plans import Reading
-from assocmem.lab.subject import Subject, subjects
 from assocmem.lab.subsets import Rows, SubsetResult, SubsetTask, run_subsets
 from assocmem.lab.trials import reading_of
 from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import Preparation, choice_definition, crossing_of_curve, geometry, summarise, summarise_shares
 from assocmem.ruler.estimate import Statistic
-from assocmem.ruler.preparation import Kind
+from assocmem.ruler.whitening import Kind
+from assocmem.stores.lookup import entry, make_store
 
 FloatArray = np.ndarray[Any, Any]
 DEFAULT_STORES = ("outer-product", "squared-relu", "softmax")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from assocmem.core.activation import Activation
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.inputs import Law
-from assocmem.lab.subject import Subject
+from assocmem.lab.labelled import Subject
+from assocmem.maps.activations import Activation
 from assocmem.ruler.estimate import Statistic
 
 Reading = Literal["auto", "weights", "vectors", "projection"]

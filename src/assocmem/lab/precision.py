@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.arrays import to_numpy
-from assocmem.core.errors import InputError
-from assocmem.core.results import Row
-from assocmem.core.store import Store
-from assocmem.core.types import Pairs
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.contract.results import Row
+from assocmem.contract.state import Pairs
+from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
-from assocmem.lab.subject import Subject, subjects
+from assocmem.lab.labelled import Subject, subjects
 from assocmem.lab.trials import takes_batches
 from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import by_vectors, summarise

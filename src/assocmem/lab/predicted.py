@@ -6,10 +6,10 @@ from dataclasses import fields
 from typing import Any
 
 from assocmem import theory
-from assocmem.core.sharpness import Sharpness
-from assocmem.core.types import Prediction, Statistic
+from assocmem.contract.estimate import Prediction, Statistic
 from assocmem.inputs import Law, key_law
-from assocmem.lab.subject import subject
+from assocmem.lab.labelled import subject
+from assocmem.maps.sharpness import Sharpness
 from assocmem.stores.optimal import OptimalLinear
 from assocmem.theory.keylaws import LAWS
 

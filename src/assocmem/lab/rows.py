@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assocmem.core.results import Row
-from assocmem.core.types import Estimate, Prediction
-from assocmem.lab.subject import Subject
+from assocmem.contract.estimate import Estimate, Prediction
+from assocmem.contract.results import Row
+from assocmem.lab.labelled import Subject
 
 DEFINITIONS = {
     "experiment": "the figure or table that the row belongs to",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assocmem.core.activation import Activation, ExpSeries, Linear, ReLU, SwiGLU
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.lab.capacity import MeasuredCapacity
+from assocmem.maps.activations import Activation, ExpSeries, Linear, ReLU, SwiGLU
 
 
 @dataclass(frozen=True)

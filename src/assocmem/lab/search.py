@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assocmem.core.activation import Activation
-from assocmem.core.types import Estimate
+from assocmem.contract.estimate import Estimate
 from assocmem.inputs import Law
+from assocmem.lab.importance_sampling import tilt_for, tilted_mean_squares
 from assocmem.lab.keys import SAMPLER, key_ratios
+from assocmem.lab.labelled import Subject
 from assocmem.lab.plans import KeyPlan, SimilarityPlan, sigma_of
 from assocmem.lab.similarities import LONGEST, draw_squares
-from assocmem.lab.subject import Subject
-from assocmem.lab.tilt import tilt_for, tilted_mean_squares
 from assocmem.lab.trials import reading_of
 from assocmem.lab.workers import Progress, Workers
+from assocmem.maps.activations import Activation
 from assocmem.ruler import Capacity, crossing_of_curve, summarise
 from assocmem.ruler.estimate import Statistic
 

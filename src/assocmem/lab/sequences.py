@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.results import Row
-from assocmem.core.store import Store
-from assocmem.core.types import Estimate, Prediction
+from assocmem.contract.estimate import Estimate, Prediction
+from assocmem.contract.results import Row
+from assocmem.contract.store import Store
 from assocmem.inputs import Law, draw_pairs, key_law
-from assocmem.lab.subject import Subject
+from assocmem.lab.labelled import Subject
 from assocmem.lab.trials import takes_batches
 from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import summarise

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.activation import Activation
-from assocmem.core.errors import InputError
-from assocmem.core.random import stream
-from assocmem.core.results import Row
-from assocmem.core.types import Estimate
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Estimate
+from assocmem.contract.random import stream
+from assocmem.contract.results import Row
+from assocmem.lab.importance_sampling import carried_by_few, tilted_mean_squares
+from assocmem.lab.labelled import subjects
 from assocmem.lab.layout import Layout, disjoint
 from assocmem.lab.plans import SimilarityPlan, sigma_of
 from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.rows import ratio_row
 from assocmem.lab.streams import sums_over_pieces
-from assocmem.lab.subject import subjects
-from assocmem.lab.tilt import carried_by_few, tilted_mean_squares
 from assocmem.lab.workers import Progress, Workers
+from assocmem.maps.activations import Activation
 from assocmem.ruler.estimate import Statistic, summarise, summarise_weighted
 
 FloatArray = np.ndarray[Any, Any]

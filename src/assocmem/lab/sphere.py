@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 
 BLOCK = 65536
 BOTH_FROM = 16

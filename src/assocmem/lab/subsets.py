@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import AssocmemError
-from assocmem.core.random import stream
-from assocmem.core.store import Store
-from assocmem.core.types import Pairs
+from assocmem.contract.errors import AssocmemError
+from assocmem.contract.random import stream
+from assocmem.contract.state import Pairs
+from assocmem.contract.store import Store
 from assocmem.lab.plans import Reading
 from assocmem.lab.trials import ratios, takes_batches
 from assocmem.ruler import right_choices

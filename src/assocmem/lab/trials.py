@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
-from assocmem.core.function import FunctionStore
-from assocmem.core.growing import GrowingStore
-from assocmem.core.random import stream
-from assocmem.core.store import Store
-from assocmem.core.types import Pairs
+from assocmem.contract.errors import InputError
+from assocmem.contract.random import stream
+from assocmem.contract.slots import GrowingStore
+from assocmem.contract.state import Pairs
+from assocmem.contract.store import Store
 from assocmem.inputs import Law, draw_pairs, key_law, noisy
 from assocmem.lab.plans import KeyPlan, KeyTask, Reading
 from assocmem.ruler.readings import by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
+from assocmem.stores.function import FunctionStore
 
 FloatArray = np.ndarray[Any, Any]
 ROWS_UP_TO = 512

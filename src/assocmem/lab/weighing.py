@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.activation import Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU
-from assocmem.core.errors import InputError
-from assocmem.core.random import stream
+from assocmem.contract.errors import InputError
+from assocmem.contract.random import stream
 from assocmem.lab.sphere import SimilarityLaw
+from assocmem.maps.activations import Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU
 
 FloatArray = np.ndarray[Any, Any]
 FEW_CUTS = 16

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 
 Workers: TypeAlias = int | Executor | None
 Progress: TypeAlias = Callable[[int, int], None]

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
-from assocmem.core.random import stream
-from assocmem.core.types import Pairs, Prediction, Statistic
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.contract.random import stream
+from assocmem.contract.state import Pairs
 from assocmem.inputs import at_cosine, glyph_pairs, key_law
 from assocmem.inputs.glyphs import glyphs
 from assocmem.lab.predicted import predicted_capacity, predicted_ratio

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.growing import GrowingStore
-from assocmem.core.recurrent import RecurrentStore
-from assocmem.core.register import entry, stores
-from assocmem.core.store import Store
-from assocmem.core.types import State, Statistic
+from assocmem.checks.harness import Bench
+from assocmem.contract.estimate import Statistic
+from assocmem.contract.slots import GrowingStore
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.kernels.recurrent import RecurrentStore
 from assocmem.lab.predicted import predicted_capacity
 from assocmem.page.offer import rounded
-from assocmem.ruler.bench import Bench
+from assocmem.stores.lookup import entry, stores
 
 WIDTH, PAIRS = 64, 1000
 _STATISTICS: Mapping[str, Statistic] = {"optimal-linear": "median"}
@@ -53,10 +54,10 @@ def _card(key: str) -> dict[str, Any]:
         "equation": store.equation,
         "rule": found.summary,
         "cost": store.cost or "–",
-        "writing a key again": f"the value {store.traits.rewrite}"
-        if store.traits.rewrite != "adds"
+        "writing a key again": f"the value {store.traits.overwrite}"
+        if store.traits.overwrite != "adds"
         else "the values add",
-        "order of writes": "does not matter" if store.traits.order_free else "matters",
+        "order of writes": "does not matter" if store.traits.permutation_invariant else "matters",
         "capacity at dₖ = 64": f"{prediction.value:,.1f} ({prediction.statistic})" if capacity else prediction.reason,
         "source": f"{source.authors} ({source.year}), {source.title}" if source else "–",
     }
@@ -68,7 +69,7 @@ def _card(key: str) -> dict[str, Any]:
         "capacity": capacity,
         "article": bool(found.article),
         "held": _held(store).size,
-        "state": "fixed" if store.traits.bounded else "grows",
+        "state": "fixed" if store.traits.constant_size else "grows",
         "card": words,
         "code": _code(store),
     }

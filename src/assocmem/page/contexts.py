@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assocmem.core.sharpness import Constant, LogN, QwenLogN, Sharpness, YaRN
+from assocmem.maps.sharpness import Constant, LogN, QwenLogN, Sharpness, YaRN
 from assocmem.page.offer import rounded
 from assocmem.theory import Design, design, softmax_ratio
 

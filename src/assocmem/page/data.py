@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.page import bars, cards, contexts, curves, hand, head, offer, specs, streams, why
 
 

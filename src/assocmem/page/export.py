@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from assocmem.core.errors import InputError
-from assocmem.core.files import write_whole
-from assocmem.core.processes import processes
+from assocmem.contract.errors import InputError
+from assocmem.contract.files import write_whole
+from assocmem.kernels.processes import processes
 from assocmem.page import offer
 from assocmem.page.data import document, offered, paths
 from assocmem.page.vendor import STATIC

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from assocmem.core.errors import UnknownNameError
-from assocmem.core.register import make_store
-from assocmem.core.store import Store
+from assocmem.contract.errors import UnknownNameError
+from assocmem.contract.store import Store
+from assocmem.stores.lookup import make_store
 
 MEMORIES = 1024
 """The largest number of memories that the bars and the opening picture reach."""

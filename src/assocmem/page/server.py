@@ -9,7 +9,7 @@ import socket
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from assocmem.core.errors import AssocmemError, InputError
+from assocmem.contract.errors import AssocmemError, InputError
 from assocmem.page.data import document
 from assocmem.page.vendor import STATIC
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from assocmem.core.results import Results
+from assocmem.contract.results import Results
 from assocmem.page.contexts import RULES
 from assocmem.page.offer import CHOICES
 from assocmem.report.canvas import PALETTE

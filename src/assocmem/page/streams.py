@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.errors import InputError
-from assocmem.core.random import stream
-from assocmem.core.register import entry, make_store, stores
-from assocmem.core.store import Store
-from assocmem.core.types import Pairs
+from assocmem.contract.errors import InputError
+from assocmem.contract.random import stream
+from assocmem.contract.state import Pairs
+from assocmem.contract.store import Store
 from assocmem.inputs import key_law
 from assocmem.page.bars import PAGE_SEED
 from assocmem.page.offer import rounded
 from assocmem.ruler import by_weights, recall_weights
+from assocmem.stores.lookup import entry, make_store, stores
 
 PAIRS, WIDTH, DRAWS = 128, 64, 32
 DECAYS = (1.0, 0.999, 0.99, 0.97, 0.95, 0.9, 0.8)

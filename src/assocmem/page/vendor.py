@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from assocmem.core.files import write_whole
+from assocmem.contract.files import write_whole
 from assocmem.report.export import make_bundle
 
 STATIC = Path(__file__).parent / "static"

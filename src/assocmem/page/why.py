@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core.activation import Exp, Linear, ReLU
+from assocmem.maps.activations import Exp, Linear, ReLU
 from assocmem.page.bars import PAGE_SEED, bars, page_keys
 from assocmem.page.offer import COUNTS
 from assocmem.theory import capacity, ratio

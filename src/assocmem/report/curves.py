@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from assocmem.core.errors import InputError
+from assocmem.contract.errors import InputError
 from assocmem.report.canvas import PALETTE, WIDTH, Canvas, Row, Spec, parameters
 
 if TYPE_CHECKING:

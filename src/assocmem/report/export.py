@@ -7,8 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from assocmem.core.errors import InputError
-from assocmem.core.files import write_whole
+from assocmem.contract.errors import InputError
+from assocmem.contract.files import write_whole
 
 # A process that only draws imports this module: it stays light.
 FORMATS = ("png", "svg", "pdf")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assocmem.core.errors import UnknownNameError
+from assocmem.contract.errors import UnknownNameError
 from assocmem.report.canvas import WIDTH, Canvas, Mode, Row, Spec, parameters
 from assocmem.report.curves import curves, panels
 
 if TYPE_CHECKING:
-    from assocmem.core.results import Results
+    from assocmem.contract.results import Results
 
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assocmem.core.files import write_whole
+from assocmem.contract.files import write_whole
 from assocmem.report.export import script_bundle
 from assocmem.report.figures import specification
 
 if TYPE_CHECKING:
-    from assocmem.core.results import Results
+    from assocmem.contract.results import Results
 
 TEMPLATES = Path(__file__).parent / "templates"
 

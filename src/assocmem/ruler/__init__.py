@@ -1,10 +1,9 @@
 """The measurement: signal and interference, capacity, choice, information, geometry, estimates.
 
-The checks of the store contract are in `assocmem.ruler.contract`.
+The checks of the store contract are in `assocmem.checks.contract`.
 """
 
 from assocmem.ruler.capacity import Capacity, crossing, crossing_of_curve
-from assocmem.ruler.choice import choice_capacity, choice_definition, right_choices
 from assocmem.ruler.estimate import (
     definition_of,
     per_trial_numbers,
@@ -13,10 +12,9 @@ from assocmem.ruler.estimate import (
     summarise_shares,
     summarise_weighted,
 )
-from assocmem.ruler.gram import Geometry, geometry
+from assocmem.ruler.geometry import Geometry, geometry
 from assocmem.ruler.information import bits_per_recall, bits_per_state
 from assocmem.ruler.intervals import mean_interval, median_interval, share_interval
-from assocmem.ruler.preparation import Preparation
 from assocmem.ruler.readings import (
     READINGS,
     TAIL_LIMIT,
@@ -26,7 +24,9 @@ from assocmem.ruler.readings import (
     by_weights,
     tail_share,
 )
+from assocmem.ruler.retrieval import choice_capacity, choice_definition, right_choices
 from assocmem.ruler.weights import own_weights, recall_weights, recall_with_own_weights
+from assocmem.ruler.whitening import Preparation
 
 __all__ = [
     "READINGS",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assocmem.core.arrays import Array, to_numpy
-from assocmem.core.errors import InputError
-from assocmem.core.types import Estimate
-from assocmem.ruler.curve import Curve, dependence_of
+from assocmem.contract.arrays import Array, to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Estimate
+from assocmem.ruler.crossing import Curve, dependence_of
 from assocmem.ruler.estimate import Statistic, same_definition, summarise
 from assocmem.ruler.readings import Floats
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from assocmem.core.arrays import Array, to_numpy
-from assocmem.core.errors import InputError
-from assocmem.core.types import Estimate
+from assocmem.contract.arrays import Array, to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Estimate
 from assocmem.ruler.intervals import METHODS, mean_interval, median_interval, share_interval
 from assocmem.ruler.readings import READINGS, Floats
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from assocmem.core.errors import InputError
-from assocmem.core.types import Estimate
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Estimate
 
 _BITS = "bits per recall, d_v/2 log2(1 + 1/ratio^2)"
 _STATE = "bits per number of state, M d_v/2 log2(1 + 1/ratio^2) / (numbers held)"

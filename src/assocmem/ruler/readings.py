@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from assocmem.core.arrays import Array, to_numpy
-from assocmem.core.errors import InputError, NonFiniteError
+from assocmem.contract.arrays import Array, to_numpy
+from assocmem.contract.errors import InputError, NonFiniteError
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]

@@ -10,11 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from assocmem.core.arrays import Array, as_array, as_floating, device_of, namespace, state_dtype_for, to_numpy
-from assocmem.core.errors import InputError
-from assocmem.core.growing import GrowingStore
-from assocmem.core.store import Store
-from assocmem.core.types import Pairs
+from assocmem.contract.arrays import Array, as_array, as_floating, device_of, namespace, state_dtype_for, to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.contract.slots import GrowingStore
+from assocmem.contract.state import Pairs
+from assocmem.contract.store import Store
 from assocmem.ruler.readings import checked_indices
 
 Numbers: TypeAlias = np.ndarray[Any, Any]

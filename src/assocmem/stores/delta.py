@@ -7,15 +7,16 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array, contiguous, namespace, transpose
-from assocmem.core.chunk import delta_chunks
-from assocmem.core.errors import InputError
-from assocmem.core.features import FeatureMap, Identity, as_feature_map
-from assocmem.core.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
-from assocmem.core.register import register
-from assocmem.core.stability import warn_unstable
-from assocmem.core.types import Extra, Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array, contiguous, namespace, transpose
+from assocmem.contract.errors import InputError
+from assocmem.contract.register import register
+from assocmem.contract.state import State
+from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.kernels.chunked import delta_chunks
+from assocmem.kernels.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
+from assocmem.kernels.stability import warn_unstable
+from assocmem.maps.features import FeatureMap, Identity, as_feature_map
 
 _TOLERANCE = 1e-5
 _ADVICE = "Use unit keys (normalise=True in Memory, --normalise) or a strength of at most 2 / |k|^2."
@@ -77,7 +78,7 @@ class _DeltaRule(RecurrentStore):
     def many(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
-        """The rule for a chunk at a time (core.chunk)."""
+        """The rule for a chunk at a time (kernels.chunked)."""
         state, recalls = delta_chunks(
             contiguous(transpose(arrays["W"])),
             self.features(keys),
@@ -251,9 +252,9 @@ def _traits(strength: float, decay: float | None, replaces: bool) -> Traits:
         extras.append(Extra("log_decay", "natural logarithm of the decay", ("n",), high=0.0, instead_of="decay"))
     return Traits(
         linear_in_values="shared",
-        order_free=False,
-        rewrite="replaces" if replaces else "decays",
-        bounded=True,
+        permutation_invariant=False,
+        overwrite="replaces" if replaces else "decays",
+        constant_size=True,
         extras=tuple(extras),
     )
 

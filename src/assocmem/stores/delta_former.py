@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array
-from assocmem.core.attention import attend, attention_weights
-from assocmem.core.blockwise import Causal, in_dtype, working_dtype
-from assocmem.core.chunk import CHUNK, inverse_unit_lower
-from assocmem.core.errors import DivergedError, InputError
-from assocmem.core.growing import GrowingStore, Recalled
-from assocmem.core.recurrent import number_or_array
-from assocmem.core.register import register
-from assocmem.core.requirement import is_number, is_whole, require, require_gate
-from assocmem.core.store import Store
-from assocmem.core.types import Extra, Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.register import register
+from assocmem.contract.requirement import is_number, is_whole, require, require_gate
+from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.kernels.attention import attend, attention_weights
+from assocmem.kernels.blockwise import Causal, in_dtype, working_dtype
+from assocmem.kernels.chunked import CHUNK, inverse_unit_lower
+from assocmem.kernels.recurrent import number_or_array
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class DeltaFormer(GrowingStore):
         """Linear, growing; order matters; at strength 1 nothing is left of a value whose key is written again."""
         return Traits(
             linear_in_values="shared",
-            order_free=False,
-            rewrite="averages" if self.strength == 0 else "replaces" if self.strength == 1 else "decays",
-            bounded=False,
+            permutation_invariant=False,
+            overwrite="averages" if self.strength == 0 else "replaces" if self.strength == 1 else "decays",
+            constant_size=False,
             keeps_pairs=True,
             extras=(
                 Extra("strength", "share b of what is already recalled for the key that a pair takes out",
@@ -138,7 +139,7 @@ class DeltaFormer(GrowingStore):
         """Refuse: each value is corrected by all pairs written before it (InputError)."""
         return Store.merge(self, *states)
 
-    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
+    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recall:
         raise InputError(
             "shards of DeltaFormer cannot be merged: each value is corrected by all pairs written before it. "
             "Write the pairs into one store and use recall."

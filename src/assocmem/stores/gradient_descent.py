@@ -6,19 +6,20 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.blockwise import in_dtype, weighted_sum, working_dtype
-from assocmem.core.chunk import CHUNK, inverse_unit_lower
-from assocmem.core.descent import ADVICE, Descent
-from assocmem.core.errors import DivergedError, InputError
-from assocmem.core.growing import GrowingStore, Recalled
-from assocmem.core.heavy_ball import age_shares, constant_mixing, like, write_chunk
-from assocmem.core.recurrent import Arrays, RecurrentStore
-from assocmem.core.register import register
-from assocmem.core.requirement import is_whole, require
-from assocmem.core.store import Store
-from assocmem.core.types import Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.register import register
+from assocmem.contract.requirement import is_whole, require
+from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Source, Traits
+from assocmem.kernels.blockwise import in_dtype, weighted_sum, working_dtype
+from assocmem.kernels.chunked import CHUNK, inverse_unit_lower
+from assocmem.kernels.descent import ADVICE, Descent
+from assocmem.kernels.momentum import age_shares, constant_mixing, like, write_chunk
+from assocmem.kernels.recurrent import Arrays, RecurrentStore
 
 _TILE = 2**20
 _SOURCE = Source(
@@ -135,10 +136,10 @@ class GradientDescent(Descent, GrowingStore):
 
     def merge(self, *states: State) -> State:
         """Return the state with all pairs where their order does not matter, else refuse (InputError)."""
-        return super().merge(*states) if self.traits.order_free else Store.merge(self, *states)
+        return super().merge(*states) if self.traits.permutation_invariant else Store.merge(self, *states)
 
-    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
-        if self.traits.order_free:
+    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recall:
+        if self.traits.permutation_invariant:
             return super()._recall_with_mass(state, queries, mask)
         raise InputError(
             "shards of GradientDescent cannot be merged: each gradient depends on all pairs before it. "

@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from assocmem.core.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
-from assocmem.core.chunk import Rows, outer_chunks
-from assocmem.core.errors import InputError, RecallOverflowError
-from assocmem.core.features import DPFP, EluPlusOne, FeatureMap, Identity, Rectified, SumNormalised, as_feature_map
-from assocmem.core.recurrent import Arrays, RecurrentStore
-from assocmem.core.register import register
-from assocmem.core.requirement import require_bool
-from assocmem.core.types import Similarity, Source, State, Traits
+from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
+from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.form import Similarity
+from assocmem.contract.register import register
+from assocmem.contract.requirement import require_bool
+from assocmem.contract.state import State
+from assocmem.contract.traits import Source, Traits
+from assocmem.kernels.chunked import Rows, outer_chunks
+from assocmem.kernels.recurrent import Arrays, RecurrentStore
+from assocmem.maps.features import DPFP, EluPlusOne, FeatureMap, Identity, Rectified, SumNormalised, as_feature_map
 
 _BLOCK = 2**21
 """Features held at once, in numbers: wide maps are applied to few rows at a time."""
@@ -55,7 +57,7 @@ class LinearAttention(RecurrentStore):
 
     Parameters
     ----------
-    feature: the feature map φ (core.features), elu(x) + 1 by default.
+    feature: the feature map φ (maps.features), elu(x) + 1 by default.
     normalise: divide by the sum of the weights, so that recall is a weighted mean of the values.
 
     A query whose weights sum to zero (nothing stored, or no stored key shares a feature with it) recalls zeros; a sum
@@ -114,7 +116,7 @@ class LinearAttention(RecurrentStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, bounded; a key written again averages where normalised, else adds."""
+        """Linear, permutation-invariant, bounded; a key written again averages where normalised, else adds."""
         return _AVERAGING if self.normalise else _ADDING
 
     def blank(self, state: State) -> Arrays:
@@ -238,8 +240,8 @@ def _lengths(asked: Array, sums: Array) -> Array:
     return xp.sqrt(xp.sum(asked * asked, axis=-1) * xp.sum(sums * sums, axis=-1))
 
 
-_AVERAGING = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=True)
-_ADDING = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+_AVERAGING = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
+_ADDING = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 
 def linear_attention(feature: FeatureMap | str = "elu", *, normalise: bool = True, **settings: Any) -> LinearAttention:

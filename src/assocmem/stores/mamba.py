@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.core import arrays as ar
-from assocmem.core.activation import Linear
-from assocmem.core.arrays import Array, Namespace, contiguous, namespace, transpose
-from assocmem.core.chunk import Rows, outer_chunks
-from assocmem.core.errors import InputError
-from assocmem.core.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
-from assocmem.core.register import register
-from assocmem.core.types import Extra, Similarity, Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array, Namespace, contiguous, namespace, transpose
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.contract.register import register
+from assocmem.contract.state import State
+from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.kernels.chunked import Rows, outer_chunks
+from assocmem.kernels.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
+from assocmem.maps.activations import Linear
 
 _BLOCK = 2**19
 """State numbers, over batch items and pairs, that Mamba's fast form holds at once."""
@@ -230,7 +232,7 @@ class Mamba2(RecurrentStore):
     def many(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
-        """The rule for a chunk at a time (core.chunk)."""
+        """The rule for a chunk at a time (kernels.chunked)."""
         state, recalls = outer_chunks(
             contiguous(transpose(arrays["H"])),
             keys,
@@ -272,7 +274,7 @@ _EXTRAS = (
         "rates", "rate A of each channel and key coordinate", ("d_v", "d_k"), default="the store's `rates`", high=0.0
     ),
 )
-_TRAITS = Traits("per-channel", order_free=False, rewrite="decays", bounded=True, extras=_EXTRAS)
+_TRAITS = Traits("per-channel", permutation_invariant=False, overwrite="decays", constant_size=True, extras=_EXTRAS)
 
 
 @lru_cache(maxsize=256)
@@ -280,9 +282,9 @@ def _traits(decay: float, step: float) -> Traits:
     meaning = "factor a that the state is multiplied by before each pair"
     return Traits(
         linear_in_values="shared",
-        order_free=False,
-        rewrite="decays",
-        bounded=True,
+        permutation_invariant=False,
+        overwrite="decays",
+        constant_size=True,
         extras=(
             Extra("decay", meaning, ("n",), default=decay, low=0.0, high=1.0),
             Extra("log_decay", "natural logarithm of the decay", ("n",), high=0.0, instead_of="decay"),

@@ -8,16 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.blockwise import in_dtype, working_dtype
-from assocmem.core.chunk import decay_products, later_decays
-from assocmem.core.conjugate import conjugate_gradient
-from assocmem.core.errors import ConvergenceWarning, InputError
-from assocmem.core.recurrent import Arrays, RecurrentStore, number_or_array
-from assocmem.core.register import register
-from assocmem.core.requirement import is_number, is_whole, require, require_gate
-from assocmem.core.types import Extra, Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.errors import ConvergenceWarning, InputError
+from assocmem.contract.register import register
+from assocmem.contract.requirement import is_number, is_whole, require, require_gate
+from assocmem.contract.state import State
+from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.kernels.blockwise import in_dtype, working_dtype
+from assocmem.kernels.chunked import decay_products, later_decays
+from assocmem.kernels.conjugate_gradients import conjugate_gradient
+from assocmem.kernels.recurrent import Arrays, RecurrentStore, number_or_array
 
 _SOLVERS = ("cg", "direct", "rls")
 _LEAST_TOLERANCE = 1e-10
@@ -107,9 +108,9 @@ class MesaNet(RecurrentStore):
         """Linear and bounded; a key written twice is averaged, or weighted by its decays."""
         return Traits(
             linear_in_values="shared",
-            order_free=False,
-            rewrite="averages" if self.decay == 1 else "decays",
-            bounded=True,
+            permutation_invariant=False,
+            overwrite="averages" if self.decay == 1 else "decays",
+            constant_size=True,
             extras=(
                 Extra("strength", "weight b of each pair", default=float(self.strength), low=0.0),
                 Extra("decay", "factor a that H and G are multiplied by before each pair", ("n",), float(self.decay),

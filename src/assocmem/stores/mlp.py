@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from assocmem.core.activation import GELU, Activation, Custom, ReLU, SwiGLU, Swish
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.blockwise import in_dtype
-from assocmem.core.errors import InputError
-from assocmem.core.register import register
-from assocmem.core.requirement import is_number, require
-from assocmem.core.types import Extra, Similarity, Source, State, Traits
-from assocmem.core.weighted import WeightedSumStore
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.contract.register import register
+from assocmem.contract.requirement import is_number, require
+from assocmem.contract.state import State
+from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.kernels.blockwise import in_dtype
+from assocmem.kernels.weighted_sum import WeightedSumStore
+from assocmem.maps.activations import GELU, Activation, Custom, ReLU, SwiGLU, Swish
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class MLP(WeightedSumStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, additive, growing."""
+        """Linear, permutation-invariant, additive, growing."""
         return _TRAITS
 
     def similarity(self, d_k: int, n: int) -> Similarity:
@@ -111,7 +113,7 @@ class GatedMLP(WeightedSumStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, additive, growing, with a gate row for every pair."""
+        """Linear, permutation-invariant, additive, growing, with a gate row for every pair."""
         return _GATED_TRAITS
 
     def columns(self, state: State) -> dict[str, int]:
@@ -221,12 +223,14 @@ HENDRYCKS = Source(
     deviations=("pairs are written, not trained",),
 )
 
-_TRAITS = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=False, keeps_pairs=True)
+_TRAITS = Traits(
+    linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=False, keeps_pairs=True
+)
 _GATED_TRAITS = Traits(
     linear_in_values="shared",
-    order_free=True,
-    rewrite="adds",
-    bounded=False,
+    permutation_invariant=True,
+    overwrite="adds",
+    constant_size=False,
     keeps_pairs=True,
     extras=(Extra("gate", "the gate's weights, one row for every pair", shape=("n", "d_k")),),
 )

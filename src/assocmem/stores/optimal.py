@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assocmem.core.arrays import Array
-from assocmem.core.lstsq import LeastSquaresStore, check_ridge
-from assocmem.core.register import register
-from assocmem.core.types import Source, State, Traits
+from assocmem.contract.arrays import Array
+from assocmem.contract.register import register
+from assocmem.contract.state import State
+from assocmem.contract.traits import Source, Traits
+from assocmem.kernels.least_squares import LeastSquaresStore, check_ridge
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class OptimalLinear(LeastSquaresStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, averaging, bounded."""
+        """Linear, permutation-invariant, averaging, bounded."""
         return _TRAITS
 
     def _width(self, state: State) -> int:
@@ -75,7 +76,7 @@ class OptimalLinear(LeastSquaresStore):
         return float(self.ridge)
 
 
-_TRAITS = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=True)
+_TRAITS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
 register(
     "optimal-linear",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from assocmem.core.activation import Linear
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.errors import InputError
-from assocmem.core.register import register
-from assocmem.core.store import Store
-from assocmem.core.types import Similarity, Source, State, Traits
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.contract.register import register
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Source, Traits
+from assocmem.maps.activations import Linear
 
 CHUNK = 64
 """Pairs that a scan takes together: within a chunk their similarities form one matrix."""
@@ -45,7 +47,7 @@ class OuterProduct(Store):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, additive, bounded."""
+        """Linear, permutation-invariant, additive, bounded."""
         return _TRAITS
 
     def blank(self, state: State) -> Mapping[str, Array]:
@@ -99,6 +101,6 @@ class OuterProduct(Store):
         return state.having({"W": state["W"] - transpose(values) @ keys}, n=state.n - int(keys.shape[-2]))
 
 
-_TRAITS = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+_TRAITS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 register("outer-product", OuterProduct, summary=OuterProduct.summary, article=1)

@@ -6,17 +6,18 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.attention import attend
-from assocmem.core.blockwise import in_dtype, item_count, working_dtype
-from assocmem.core.chunk import inverse_unit_lower
-from assocmem.core.errors import InputError, RecallOverflowError
-from assocmem.core.growing import GrowingStore, Recalled
-from assocmem.core.minimum_norm import solvable, tolerance
-from assocmem.core.register import register
-from assocmem.core.requirement import is_number, require
-from assocmem.core.types import Rewrite, Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.register import register
+from assocmem.contract.requirement import is_number, require
+from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.state import State
+from assocmem.contract.traits import Overwrite, Source, Traits
+from assocmem.kernels.attention import attend
+from assocmem.kernels.blockwise import in_dtype, item_count, working_dtype
+from assocmem.kernels.chunked import inverse_unit_lower
+from assocmem.kernels.minimum_norm import solvable, tolerance
 
 _FUNCTIONS = ("linear", "constant", "local-linear")
 _OPTIMISERS = ("exact", "first-step", "online")
@@ -100,16 +101,16 @@ class WeightedRegression(GrowingStore):
     @property
     def traits(self) -> Traits:
         """Linear in the values with shared weights, growing; order and rewrites follow the choices."""
-        rewrite: Rewrite = "averages" if self.optimiser == "exact" else "adds"
+        overwrite: Overwrite = "averages" if self.optimiser == "exact" else "adds"
         if self.optimiser == "online":
-            rewrite = "replaces" if self.step == 1 else "decays"
+            overwrite = "replaces" if self.step == 1 else "decays"
         elif self.decay < 1:
-            rewrite = "decays"
+            overwrite = "decays"
         return Traits(
             linear_in_values="shared",
-            order_free=self.decay == 1 and self.optimiser != "online",
-            rewrite=rewrite,
-            bounded=False,
+            permutation_invariant=self.decay == 1 and self.optimiser != "online",
+            overwrite=overwrite,
+            constant_size=False,
             keeps_pairs=True,
         )
 
@@ -203,7 +204,7 @@ class WeightedRegression(GrowingStore):
             rows.append(self.step * ((similar[..., at, :] * gamma[..., i : i + 1, :]) @ solve))
         return rows[0] if len(rows) == 1 else xp.concat(rows, axis=-2)
 
-    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recalled:
+    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recall:
         if self.decay == 1 and self.function == "constant":
             found = attend(state["keys"], state["values"], queries, self._beta(state.d_k), mask)
             return found._replace(output=self._recall(state, queries, mask))

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from assocmem.core.activation import ExpSeries
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.blockwise import in_dtype, item_count
-from assocmem.core.errors import InputError
-from assocmem.core.features import ExpSeriesFeatures
-from assocmem.core.register import register
-from assocmem.core.store import Store
-from assocmem.core.types import Similarity, Source, State, Traits
-from assocmem.core.weighted import WeightedSumStore
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.contract.register import register
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Source, Traits
+from assocmem.kernels.blockwise import in_dtype, item_count
+from assocmem.kernels.weighted_sum import WeightedSumStore
+from assocmem.maps.activations import ExpSeries
+from assocmem.maps.features import ExpSeriesFeatures
 
 KELES = Source(
     title="On The Computational Complexity of Self-Attention",
@@ -68,7 +70,7 @@ class TruncatedExp(WeightedSumStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, additive, growing."""
+        """Linear, permutation-invariant, additive, growing."""
         return _PAIRS
 
     def similarity(self, d_k: int, n: int) -> Similarity:
@@ -115,7 +117,7 @@ class TruncatedExpFeatures(Store):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, additive, bounded."""
+        """Linear, permutation-invariant, additive, bounded."""
         return _FEATURES
 
     def similarity(self, d_k: int, n: int) -> Similarity:
@@ -190,8 +192,10 @@ def _check(terms: int, beta: float | None, store: str) -> None:
         raise InputError(f"`beta` of {store} must be a finite number >= 0, or None for sqrt(d_k); got {beta!r}.")
 
 
-_PAIRS = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=False, keeps_pairs=True)
-_FEATURES = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
+_PAIRS = Traits(
+    linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=False, keeps_pairs=True
+)
+_FEATURES = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 register(
     "exp-series",

@@ -9,16 +9,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from assocmem.core import arrays as ar
-from assocmem.core.activation import Exp
-from assocmem.core.arrays import Array
-from assocmem.core.attention import Beta, attend, attention_weights
-from assocmem.core.blockwise import Causal, Visible, in_dtype, item_count
-from assocmem.core.errors import InputError
-from assocmem.core.growing import GrowingStore, Recalled
-from assocmem.core.register import register
-from assocmem.core.sharpness import POLICIES, Constant, ScalableSoftmax, Sharpness, as_sharpness
-from assocmem.core.types import Similarity, Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.contract.register import register
+from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.state import State
+from assocmem.contract.traits import Source, Traits
+from assocmem.kernels.attention import Beta, attend, attention_weights
+from assocmem.kernels.blockwise import Causal, Visible, in_dtype, item_count
+from assocmem.maps.activations import Exp
+from assocmem.maps.sharpness import POLICIES, Constant, ScalableSoftmax, Sharpness, as_sharpness
 
 COUNT_BLOCK = 2**20
 """Entries of a mask that are counted at once."""
@@ -38,9 +40,9 @@ class SoftmaxAttention(GrowingStore):
     recall, some megabytes of working memory whatever n and the number of queries are. A query that sees nothing
     recalls zeros (not NaN), with log mass -inf and weights 0. Half precision is computed in float32; logits that
     float32 does not hold to four digits are computed again in float64; beyond that RecallOverflowError is raised.
-    Large recalls of plain NumPy arrays use several threads (`core.threads.thread_count`). A gradient at beta = inf
+    Large recalls of plain NumPy arrays use several threads (`kernels.threads.thread_count`). A gradient at beta = inf
     flows through the values alone.
-    Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `core.sharpness`.
+    Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `maps.sharpness`.
 
     >>> import numpy as np
     >>> store = SoftmaxAttention(2.0)
@@ -78,7 +80,7 @@ class SoftmaxAttention(GrowingStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear with shared weights, order-free, averaging, growing; takes masks."""
+        """Linear with shared weights, permutation-invariant, averaging, growing; takes masks."""
         return _TRAITS
 
     def similarity(self, d_k: int, n: int) -> Similarity:
@@ -88,7 +90,7 @@ class SoftmaxAttention(GrowingStore):
     # `n_total` is what only a sharpness that depends on n needs, so the wider signature is this store's own.
     def recall_with_mass(
         self, state: State, queries: Array, *, mask: Array | None = None, n_total: Any = None
-    ) -> Recalled:
+    ) -> Recall:
         """Return the recall (..., m, d_v) and the log of the weights' sum (..., m), for `merge`.
 
         Parameters
@@ -118,7 +120,7 @@ class SoftmaxAttention(GrowingStore):
     def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
         return self._attend(state, queries, mask).output
 
-    def _attend(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Recalled:
+    def _attend(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Recall:
         beta = self._beta(state, queries, visible, counts)
         return attend(state["keys"], state["values"], queries, beta, visible)
 
@@ -182,7 +184,9 @@ def _checked_counts(n_total: Any, shape: tuple[int, ...], batch: tuple[int, ...]
         ) from None
 
 
-_TRAITS = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=False, keeps_pairs=True)
+_TRAITS = Traits(
+    linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=False, keeps_pairs=True
+)
 
 
 def softmax(

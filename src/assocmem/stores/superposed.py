@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.errors import InputError
-from assocmem.core.lstsq import LeastSquaresStore, check_ridge
-from assocmem.core.random import stream
-from assocmem.core.register import register
-from assocmem.core.store import Store
-from assocmem.core.types import Source, State, Traits
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.errors import InputError
+from assocmem.contract.random import stream
+from assocmem.contract.register import register
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Source, Traits
+from assocmem.kernels.least_squares import LeastSquaresStore, check_ridge
 
 GARCIA = Source(
     title="MLPs are Hebbians: Constructing Efficient Fact-Storing MLPs for Transformers",
@@ -66,7 +67,7 @@ class SuperposedMLP(Store):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, additive, bounded."""
+        """Linear, permutation-invariant, additive, bounded."""
         return _OUTER
 
     def blank(self, state: State) -> Mapping[str, Array]:
@@ -94,8 +95,8 @@ class WhitenedMLP(LeastSquaresStore):
     seed, width: as for SuperposedMLP. ridge: the paper's λ, finite, >= 0.
 
     State: A, G (m, d_k), and R (m, m), Q^T V (m, d_v) of a QR factorisation of Φ, with pending pairs
-    (core.lstsq). Cost: about 4 m^2 multiply-adds per pair written, one singular value decomposition (m x m) at
-    the first recall after a write, then m (2 d_k + d_v) per query.
+    (kernels.least_squares). Cost: about 4 m^2 multiply-adds per pair written, one singular value decomposition
+    (m x m) at the first recall after a write, then m (2 d_k + d_v) per query.
     Source: Garcia et al. 2026, whitened readout.
     """
 
@@ -114,7 +115,7 @@ class WhitenedMLP(LeastSquaresStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, order-free, averaging, bounded."""
+        """Linear, permutation-invariant, averaging, bounded."""
         return _WHITENED
 
     def blank(self, state: State) -> Mapping[str, Array]:
@@ -184,8 +185,8 @@ def _check(store: SuperposedMLP | WhitenedMLP) -> None:
         raise InputError(f"`width` of {store.name} must be a whole number >= 1, or None for 4 d_k; got {width!r}.")
 
 
-_OUTER = Traits(linear_in_values="shared", order_free=True, rewrite="adds", bounded=True)
-_WHITENED = Traits(linear_in_values="shared", order_free=True, rewrite="averages", bounded=True)
+_OUTER = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
+_WHITENED = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
 register(
     "superposed-mlp",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from assocmem.core import arrays as ar
-from assocmem.core.arrays import Array, transpose
-from assocmem.core.heavy_ball import gated_mixing, stable_rate, write_chunk
-from assocmem.core.inner_model import InnerModel
-from assocmem.core.recurrent import Arrays, RecurrentStore, number_or_array
-from assocmem.core.register import register
-from assocmem.core.requirement import is_number, is_whole, require, require_gate
-from assocmem.core.stability import warn_unstable
-from assocmem.core.types import Extra, Rewrite, Source, State, Traits
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.register import register
+from assocmem.contract.requirement import is_number, is_whole, require, require_gate
+from assocmem.contract.state import State
+from assocmem.contract.traits import Extra, Overwrite, Source, Traits
+from assocmem.kernels.inner_model import InnerModel
+from assocmem.kernels.momentum import gated_mixing, stable_rate, write_chunk
+from assocmem.kernels.recurrent import Arrays, RecurrentStore, number_or_array
+from assocmem.kernels.stability import warn_unstable
 
 _TOLERANCE = 1e-5
 _ADVICE = "Lower `base_rate` (None takes half the bound), `rate` or `momentum`, or scale the keys to unit length."
@@ -36,7 +37,7 @@ class Titans(RecurrentStore):
         seed: whole number >= 0 that draws them. A linear memory starts at 0.
 
     write takes `rate` (..., n), `momentum` (..., n) and `forgetting` (..., n). Where 2 theta |k|^2 exceeds
-    `core.heavy_ball.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
+    `kernels.momentum.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
     leaves the range of its dtype.
 
     State: the weights and as many numbers of momentum; 2 d_k d_v for depth 1. Cost: write 3 d_k d_v, recall d_k d_v
@@ -91,14 +92,14 @@ class Titans(RecurrentStore):
     @property
     def traits(self) -> Traits:
         """Bounded, order matters; linear in the values where the memory is a matrix."""
-        rewrite: Rewrite = "mixes" if self.momentum else "decays"
+        overwrite: Overwrite = "mixes" if self.momentum else "decays"
         if self.momentum == 0 and self.forgetting == 0 and self.base_rate in (None, 0.5) and self.depth == 1:
-            rewrite = "replaces"
+            overwrite = "replaces"
         return Traits(
             linear_in_values="shared" if self.depth == 1 else "no",
-            order_free=False,
-            rewrite=rewrite,
-            bounded=True,
+            permutation_invariant=False,
+            overwrite=overwrite,
+            constant_size=True,
             extras=(
                 Extra("rate", "how much each pair's gradient counts, times base_rate", default=1.0, low=0.0),
                 Extra("momentum", "share eta of the last step that goes on", default=self.momentum, low=0.0, high=1.0),

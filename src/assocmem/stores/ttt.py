@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from assocmem.core.arrays import Array
-from assocmem.core.inner_model import InnerModel
-from assocmem.core.inner_training import RATE, InnerTraining
-from assocmem.core.register import register
-from assocmem.core.requirement import is_number, is_whole, require
-from assocmem.core.types import Source, State, Traits
+from assocmem.contract.arrays import Array
+from assocmem.contract.register import register
+from assocmem.contract.requirement import is_number, is_whole, require
+from assocmem.contract.state import State
+from assocmem.contract.traits import Source, Traits
+from assocmem.kernels.inner_model import InnerModel
+from assocmem.kernels.inner_training import RATE, InnerTraining
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,9 @@ class TTTLinear(InnerTraining):
         affine = not self.norm and (self.residual or self.init != 0)
         return Traits(
             linear_in_values="no" if self.norm else "shared",
-            order_free=False,
-            rewrite=self.rewrite(),
-            bounded=True,
+            permutation_invariant=False,
+            overwrite=self.rewrite(),
+            constant_size=True,
             affine=affine,
             extras=(RATE,),
         )
@@ -147,7 +148,7 @@ class TTTMLP(InnerTraining):
     @property
     def traits(self) -> Traits:
         """Not linear in the values."""
-        return Traits("no", order_free=False, rewrite=self.rewrite(), bounded=True, extras=(RATE,))
+        return Traits("no", permutation_invariant=False, overwrite=self.rewrite(), constant_size=True, extras=(RATE,))
 
 
 _OPTIONS = {

@@ -6,7 +6,6 @@ reason. docs/theory.md derives every formula.
 """
 
 from assocmem.theory.answer import none
-from assocmem.theory.choice import choice_capacity, listwise_capacity
 from assocmem.theory.decay import (
     channel_signal,
     delta_ratio,
@@ -26,6 +25,7 @@ from assocmem.theory.gaussian import gaussian_capacity, gaussian_ratio
 from assocmem.theory.keylaws import effective_ratio, law_ratio
 from assocmem.theory.momentum import momentum_ratio, momentum_signal
 from assocmem.theory.optimal import optimal_capacity, optimal_ratio, optimal_rule
+from assocmem.theory.retrieval import choice_capacity, listwise_capacity
 from assocmem.theory.ridge import ridge_ratio
 from assocmem.theory.similarity import capacity, ratio
 from assocmem.theory.softmax import softmax_capacity, softmax_ratio

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from assocmem.core.types import Prediction
+from assocmem.contract.estimate import Prediction
 from assocmem.theory.domain import EPS
 
 _LOG_MAX = math.log(1.7976931348623157e308)

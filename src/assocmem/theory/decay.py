@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from assocmem.core.errors import InputError
-from assocmem.core.types import Prediction
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Prediction
 from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import EPS, checked_memories, checked_width
 

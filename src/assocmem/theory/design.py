@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from assocmem.core.activation import Activation, Exp
-from assocmem.core.types import Prediction, Similarity
+from assocmem.contract.estimate import Prediction
+from assocmem.contract.form import Similarity
+from assocmem.maps.activations import Activation, Exp
 from assocmem.theory import similarity as exact
 from assocmem.theory.answer import none, plain, predict
 from assocmem.theory.bessel import log_mean_exp, mean_cosine
@@ -149,7 +150,7 @@ def requirement(
 
     Parameters: as for `design`; `similarity` is the store's at this d and M.
 
-    >>> from assocmem.core.activation import ReLU
+    >>> from assocmem.maps.activations import ReLU
     >>> requirement(ReLU(2), 64, 2000, 1.0).feasible, requirement(ReLU(2), 64, 3000, 1.0).feasible
     (True, False)
     """

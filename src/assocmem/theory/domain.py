@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from assocmem.core.activation import Activation
-from assocmem.core.errors import InputError
-from assocmem.core.types import Similarity
+from assocmem.contract.errors import InputError
+from assocmem.contract.form import Similarity
+from assocmem.maps.activations import Activation
 
 EPS = 2.0**-52
 

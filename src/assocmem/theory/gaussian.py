@@ -12,9 +12,10 @@ from functools import singledispatch
 
 import numpy as np
 
-from assocmem.core.activation import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.core.sharpness import Sharpness
-from assocmem.core.types import Prediction, Similarity
+from assocmem.contract.estimate import Prediction
+from assocmem.contract.form import Similarity
+from assocmem.maps.activations import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.sharpness import Sharpness
 from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import (
     activation_of,
@@ -39,7 +40,7 @@ def gaussian_ratio(
     sqrt(M-1) times the root of E σ(s)^2, s ~ N(0, 1/d), over |σ(ρ)|; for the exponential sqrt(M) e^(beta^2/d - beta).
     The value is None for an activation that is known on [-1, 1] only.
 
-    >>> from assocmem.core.activation import Exp
+    >>> from assocmem.maps.activations import Exp
     >>> round(gaussian_ratio(Exp(8.0), 64, 1024).value, 4)
     0.0292
     """
@@ -60,7 +61,7 @@ def gaussian_capacity(
 ) -> Prediction:
     """Return the Gaussian approximation of the capacity, ratio^2 σ(ρ)^2 / E σ(s)^2, as the article prints it.
 
-    >>> from assocmem.core.activation import Exp, Linear, ReLU
+    >>> from assocmem.maps.activations import Exp, Linear, ReLU
     >>> [round(gaussian_capacity(s, 64).value) for s in (Linear(), ReLU(), ReLU(2), ReLU(3), Exp(8.0))]
     [64, 128, 2731, 34953, 1202604]
     """

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assocmem.core.activation import Activation, Exp, Linear
-from assocmem.core.errors import InputError
-from assocmem.core.types import Prediction, Similarity
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Prediction
+from assocmem.contract.form import Similarity
+from assocmem.maps.activations import Activation, Exp, Linear
 from assocmem.theory import similarity as sphere
 from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import EPS, activation_of, checked_cosine, checked_memories, checked_width, log_others

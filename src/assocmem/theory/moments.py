@@ -11,7 +11,7 @@ from functools import lru_cache, singledispatch
 
 import numpy as np
 
-from assocmem.core.activation import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.activations import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.theory.bessel import log_mean_exp, log_mean_exp_error
 from assocmem.theory.domain import EPS
 from assocmem.theory.law import log_abs_moment

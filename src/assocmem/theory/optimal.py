@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from assocmem.core.errors import InputError
-from assocmem.core.types import Prediction
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Prediction
 from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import EPS, checked_cosine, checked_memories, checked_ratio, checked_width
 from assocmem.theory.law import log_gamma_ratio

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from assocmem.core.activation import Activation
-from assocmem.core.arrays import to_numpy
-from assocmem.core.errors import InputError
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.maps.activations import Activation
 from assocmem.theory.domain import EPS
 from assocmem.theory.law import log_density
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from assocmem.core.errors import InputError
-from assocmem.core.types import Prediction
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Prediction
 from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import checked_cosine, checked_memories, checked_width
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 
-from assocmem.core.activation import Activation, Exp
-from assocmem.core.types import Prediction, Similarity
+from assocmem.contract.estimate import Prediction
+from assocmem.contract.form import Similarity
+from assocmem.maps.activations import Activation, Exp
 from assocmem.theory.answer import none, plus_one, predict
 from assocmem.theory.domain import (
     activation_of,
@@ -40,7 +41,7 @@ def ratio(similarity: Similarity | Activation, d: int | float, n_memories: float
     of range and for an activation that is not finite on [-1, 1]. Cost: microseconds for closed forms, about a
     millisecond by quadrature.
 
-    >>> from assocmem.core.activation import Linear, ReLU
+    >>> from assocmem.maps.activations import Linear, ReLU
     >>> ratio(Linear(), 64, 257).value
     2.0
     >>> round(ratio(ReLU(2), 64, 2817).value, 12)
@@ -66,7 +67,7 @@ def capacity(
     M = 1 + ratio^2 σ(ρ)^2 / E σ(s)^2. Parameters as for the function `ratio`. The value is None where no other
     memory ever interferes (then no M is too large) and where nothing is recalled.
 
-    >>> from assocmem.core.activation import Exp, Linear
+    >>> from assocmem.maps.activations import Exp, Linear
     >>> round(capacity(Linear(), 64).value, 9)
     65.0
     >>> round(capacity(Exp(8.0), 64).value)

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from assocmem.core.activation import Exp
-from assocmem.core.sharpness import Sharpness, as_sharpness
-from assocmem.core.types import Prediction
+from assocmem.contract.estimate import Prediction
+from assocmem.maps.activations import Exp
+from assocmem.maps.sharpness import Sharpness, as_sharpness
 from assocmem.theory import similarity as exact
 from assocmem.theory.answer import none, plus_one, predict
 from assocmem.theory.domain import (
@@ -39,7 +39,7 @@ def softmax_ratio(
     Parameters: `policy`, a Sharpness, a number, a policy's name, or None for sqrt(d); `d`, `n_memories` and `cosine`
     as for `ratio`. The policy's n is M: the target and all other stored memories.
 
-    >>> from assocmem.core.sharpness import LogN
+    >>> from assocmem.maps.sharpness import LogN
     >>> round(softmax_ratio(LogN(1024), 64, 2**21).value, 7)
     0.0038468
     """
@@ -61,7 +61,7 @@ def softmax_capacity(
     in the regime. Where there is none the value is None and the reason states the ratio at `largest` and whether it
     falls or rises there. The search steps by a factor e^0.25 in M - 1 and follows every extremum between its steps.
 
-    >>> from assocmem.core.sharpness import Constant, LogN
+    >>> from assocmem.maps.sharpness import Constant, LogN
     >>> round(softmax_capacity(Constant(8.0), 64).value)
     1272264
     >>> softmax_capacity(LogN(1024), 64, largest=2**21).reason.split(":")[0]

@@ -1,0 +1,1 @@
+"""The contract as code: what any store is held to."""

@@ -1,0 +1,135 @@
+"""Contract for stores that keep their pairs: masks, recall weights, shards that merge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assocmem.checks.harness import Bench, Findings, Lot, Numbers, promise
+from assocmem.contract.errors import InputError
+from assocmem.contract.slots import GrowingStore, Recall, merge
+from assocmem.contract.state import State
+
+
+@promise("mask-hides-all", "a query that sees nothing recalls zeros; the other queries are untouched")
+def mask_hides_all(bench: Bench) -> Findings:
+    """Hide everything from one of four queries, then from all."""
+    if not bench.traits.keeps_pairs:
+        return
+    lot = bench.lot(7)
+    state = bench.write(lot)
+    queries = bench.queries(lot.keys, 4)
+    mask = np.ones((4, 7), dtype=bool)
+    want = bench.recall(state, queries, mask)
+    yield from bench.same(want, bench.recall(state, queries), "recall with a mask that hides nothing")
+    mask[1] = False
+    want[1] = 0
+    yield from bench.same(bench.recall(state, queries, mask), want, "recall with everything hidden from query 1 of 4")
+    out = bench.recall(state, queries, np.zeros((4, 7), dtype=bool))
+    yield from bench.same(out, 0 * want, "recall with everything hidden from every query")
+
+
+@promise("mask-is-absence", "a hidden pair is as good as one never written")
+def mask_is_absence(bench: Bench) -> Findings:
+    """Hide three of eight pairs; write only the other five."""
+    if not bench.traits.keeps_pairs:
+        return
+    lot = bench.lot(8)
+    queries = bench.queries(lot.keys, 5)
+    for seen in ([0, 2, 3, 5, 7], [4], list(range(8))):
+        mask = np.zeros((5, 8), dtype=bool)
+        mask[:, seen] = True
+        out = bench.recall(bench.write(lot), queries, mask)
+        want = _as_if_stored(bench, lot, seen, queries, out)
+        yield from bench.same(out, want, f"only pairs {seen} of 8 visible")
+
+
+def _as_if_stored(bench: Bench, lot: Lot, seen: list[int], queries: Numbers, out: Numbers) -> Numbers:
+    """Return the recall of the visible pairs written alone.
+
+    A store whose σ follows the number of memories may count all stored ones instead of the visible ones; where
+    the recall is that of σ at the stored number, that is returned.
+    """
+    alone = bench.answer(lot.rows(seen), queries)
+    form = bench.store.similarity(bench.d_k, lot.n)
+    if form is None or form == bench.store.similarity(bench.d_k, len(seen)):
+        return alone
+    weights = bench.read(form.sigma(bench.give(queries @ lot.keys[seen].T)))
+    if form.normalised:
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+    counted: Numbers = weights @ lot.values[seen]
+    return alone if bench.differ(counted, out) else counted
+
+
+@promise("mask-per-query", "every query has a mask row of its own; masks broadcast over queries and batch")
+def mask_per_query(bench: Bench) -> Findings:
+    """Give random masks to six queries, each compared with that query asked alone."""
+    if not bench.traits.keeps_pairs:
+        return
+    lot = bench.lot(8, batch=(2,))
+    state = bench.write(lot)
+    queries = bench.queries(lot.keys, 6)
+    mask = bench.rng.random((2, 6, 8)) < 0.5
+    alone = [bench.recall(state, queries[:, i : i + 1], mask[:, i : i + 1]) for i in range(6)]
+    yield from bench.same(bench.recall(state, queries, mask), np.concatenate(alone, axis=1), "a mask row per query")
+    row = mask[0, 0]
+    full = np.broadcast_to(row, (2, 6, 8))
+    want = bench.recall(state, queries, full)
+    yield from bench.same(bench.recall(state, queries, row), want, "one mask (n,) shared by all queries")
+    want = bench.recall(state, queries, np.broadcast_to(mask[0], (2, 6, 8)))
+    yield from bench.same(bench.recall(state, queries, mask[0]), want, "one mask (m, n) shared by the batch")
+
+
+@promise("weights", "recall weights are the recall of one-hot values; where masked, they are zero")
+def weights(bench: Bench) -> Findings:
+    """Compare `weights` with one-hot values, with and without a mask."""
+    store = bench.store
+    if not isinstance(store, GrowingStore):
+        return
+    lot = bench.lot(8)
+    queries = bench.queries(lot.keys, 5)
+    state = bench.write(lot)
+    mask = bench.rng.random((5, 8)) < 0.6
+    mask[2] = False
+    if bench.traits.linear_in_values != "shared":
+        what = "recall weights of a store that has no row of weights shared by all channels"
+        yield from bench.refused(lambda: store.weights(state, bench.give(queries)), what, kind=InputError)
+        return
+    onehot = bench.write(lot.having(values=np.eye(8)))
+    got = bench.read(store.weights(state, bench.give(queries)))
+    offset = bench.recall(bench.write(lot.having(values=np.zeros((8, 8)))), queries)
+    yield from bench.same(got, bench.recall(onehot, queries) - offset, "weights must be the recall of one-hot values")
+    got = bench.read(store.weights(state, bench.give(queries), mask=bench.give(mask)))
+    hidden = np.where(np.any(mask, axis=-1, keepdims=True), offset, 0)
+    yield from bench.same(got, bench.recall(onehot, queries, mask) - hidden, "weights under a mask")
+    if np.count_nonzero(np.where(mask, 0, got)):
+        yield "the weight of a hidden pair must be exactly zero."
+
+
+@promise("shards", "recalls of shards with their masses merge into the recall of the whole")
+def shards(bench: Bench) -> Findings:
+    """Split nine pairs into three shards, one of them empty or hidden, and merge; refusing to is allowed."""
+    store = bench.store
+    if not isinstance(store, GrowingStore):
+        return
+    lot = bench.lot(9)
+    queries = bench.queries(lot.keys, 5)
+    want = bench.recall(bench.write(lot), queries)
+    try:
+        whole = _with_mass(bench, bench.write(lot), queries)
+    except InputError:
+        return  # a store whose shards cannot be merged says so in a sentence
+    yield from bench.same(bench.read(whole.output), want, "the output of recall_with_mass must be the recall")
+    for cuts in ((3, 5), (0, 4), (1, 9)):
+        parts = [lot.rows(slice(a, b)) for a, b in zip((0, *cuts), (*cuts, 9), strict=True)]
+        found = [_with_mass(bench, bench.write(part), queries) for part in parts]
+        joined = merge(found)
+        where = f"shards of {', '.join(str(p.n) for p in parts)} pairs"
+        yield from bench.same(bench.read(joined.output), want, f"merged recalls of {where} must equal the whole")
+        if whole.log_mass is not None and joined.log_mass is not None:
+            mass = bench.read(joined.log_mass)
+            yield from bench.same(mass, bench.read(whole.log_mass), f"merged log mass of {where}")
+
+
+def _with_mass(bench: Bench, state: State, queries: Numbers) -> Recall:
+    assert isinstance(bench.store, GrowingStore)
+    return bench.store.recall_with_mass(state, bench.give(queries))

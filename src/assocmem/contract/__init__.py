@@ -1,0 +1,1 @@
+"""The words: store, state, recall, traits, settings, register, arrays, errors."""

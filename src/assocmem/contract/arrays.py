@@ -1,0 +1,234 @@
+"""Arrays of any namespace of the Python array API standard, and the one rule for their dtypes.
+
+The dtype rule, for every store:
+
+- float32 and float64 are kept;
+- float16 and bfloat16 are accepted: the state is float32, the output is cast back;
+- integers and bools become the namespace's default floating dtype;
+- mixed dtypes are promoted with the namespace's own ``result_type``, after the steps above.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import AbstractContextManager
+from typing import Any, Literal, TypeAlias, cast
+
+import array_api_compat
+import numpy as np
+
+from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
+
+Array: TypeAlias = Any
+Namespace: TypeAlias = Any
+DType: TypeAlias = Any
+
+
+def namespace(*arrays: Array) -> Namespace:
+    """Return the array API namespace shared by `arrays`; refuse a mixture of two."""
+    if all(isinstance(a, np.ndarray | np.generic) for a in arrays):
+        return np
+    try:
+        return array_api_compat.array_namespace(*arrays)
+    except TypeError as error:
+        kinds = ", ".join(sorted({f"{type(a).__module__}.{type(a).__name__}" for a in arrays}))
+        raise DTypeError(f"all arrays of one call must come from one array library; got {kinds}.") from error
+
+
+def device_of(x: Array) -> Any:
+    """Return the device `x` lives on, in the words of its own library."""
+    return array_api_compat.device(x)
+
+
+def as_array(x: Any, name: str, *, like: Array | None = None) -> Array:
+    """Return `x` as an array: Python sequences and numbers in `like`'s library, foreign byte orders turned around.
+
+    An array stays in the library it is of. Raises DTypeError for object, text, structured and complex input,
+    masked arrays and long doubles, naming the argument.
+    """
+    if type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative and x.itemsize <= 8:
+        return x
+    if isinstance(x, np.ndarray | np.generic) or not array_api_compat.is_array_api_obj(x):
+        array = _numpy_input(x, name)
+        if isinstance(x, np.ndarray) or like is None or array_api_compat.is_numpy_array(like):
+            return array
+        return namespace(like).asarray(array, device=device_of(like))
+    xp = namespace(x)
+    if not xp.isdtype(x.dtype, ("bool", "integral", "real floating")):
+        raise DTypeError(f"`{name}` must hold real numbers; got dtype {x.dtype}.")
+    if array_api_compat.is_torch_array(x) and (str(x.layout) != "torch.strided" or x.is_meta):
+        kind = "a meta tensor, which holds no numbers" if x.is_meta else f"the layout {x.layout}"
+        raise DTypeError(f"`{name}` must be a dense tensor that holds its numbers; got {kind}.")
+    return x
+
+
+def _numpy_input(x: Any, name: str) -> np.ndarray[Any, Any]:
+    if isinstance(x, np.ma.MaskedArray):
+        raise DTypeError(f"`{name}` must be a plain array; a masked array came, whose hidden entries would be used.")
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise InputError(f"`{name}` must be a rectangular array of numbers; its rows differ in length.") from error
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"`{name}` must hold real numbers; got dtype {array.dtype}.")
+    if array.dtype.kind == "f" and array.itemsize > 8:
+        raise DTypeError(f"`{name}` must be of float64 or less; got dtype {array.dtype}.")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def is_half(dtype: DType, xp: Namespace) -> bool:
+    """Say whether `dtype` is a 16-bit floating type."""
+    return bool(xp.isdtype(dtype, "real floating")) and xp.finfo(dtype).bits == 16
+
+
+def as_floating(x: Array, xp: Namespace) -> Array:
+    """Return `x` unchanged if it is floating, else in the namespace's default floating dtype."""
+    if xp.isdtype(x.dtype, "real floating"):
+        return x
+    return xp.astype(x, xp.__array_namespace_info__().default_dtypes()["real floating"])
+
+
+def state_dtype_for(io_dtype: DType, xp: Namespace) -> DType:
+    """Return the dtype in which a state keeps data of `io_dtype`: float32 for half precision, else itself."""
+    return xp.float32 if is_half(io_dtype, xp) else io_dtype
+
+
+def dtype_named(name: str | DType, xp: Namespace) -> DType:
+    """Return the floating dtype of `xp` called `name` ("float16", "bfloat16", "float32", "float64")."""
+    if not isinstance(name, str):
+        return name
+    dtype = getattr(xp, name, None)
+    if dtype is None or not xp.isdtype(dtype, "real floating"):
+        raise DTypeError(f"`state_dtype` must be a floating dtype that this array library has; got {name!r}.")
+    return dtype
+
+
+def dtype_name(dtype: DType) -> str:
+    """Return the plain name of a dtype of any namespace, such as "float32"."""
+    text = dtype.__name__ if isinstance(dtype, type) else str(getattr(dtype, "name", dtype))
+    return text.rsplit(".", 1)[-1]
+
+
+def all_finite(x: Array, xp: Namespace) -> bool:
+    """Say whether `x` holds neither NaN nor infinity; a sum of squares shows it fastest where memory is contiguous."""
+    if type(x) is np.ndarray and x.size > 4096 and x.flags.c_contiguous and x.dtype.kind == "f" and x.itemsize > 2:
+        flat = x.reshape(-1)
+        if math.isfinite(np.vdot(flat, flat)):
+            return True
+    return quickly_finite(x) or not xp.isdtype(x.dtype, "real floating") or bool(xp.all(xp.isfinite(x)))
+
+
+def quickly_finite(x: Array) -> bool:
+    """Say whether `x` is a small NumPy array whose sum of squares shows that every number is finite."""
+    return type(x) is np.ndarray and x.size <= 4096 and x.dtype.kind == "f" and math.isfinite(np.vdot(x, x))
+
+
+def overflow_unheard() -> AbstractContextManager[Any]:
+    """Silence NumPy's overflow warnings in a rule's arithmetic: a result out of range is refused in one sentence."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def require_finite(x: Array, name: str, xp: Namespace) -> None:
+    """Raise NonFiniteError naming the first row of `x` that holds NaN or infinity."""
+    if all_finite(x, xp):
+        return
+    finite = xp.all(xp.isfinite(x), axis=-1)
+    flat = xp.reshape(finite, (-1,))
+    row = int(xp.argmin(xp.astype(flat, xp.int8)))
+    rest, index = row, []
+    for length in reversed(finite.shape):
+        rest, at = divmod(rest, length)
+        index.append(at)
+    place = index[0] if len(index) == 1 else tuple(reversed(index))
+    raise NonFiniteError(f"`{name}` must be finite; row {place} holds NaN or infinity, and nothing was changed.")
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape to which arrays of these shapes broadcast; ValueError where they do not."""
+    if all(not s for s in shapes):
+        return ()
+    return tuple(int(n) for n in np.broadcast_shapes(*shapes))
+
+
+def constant(x: Array) -> Array:
+    """Return `x` cut off from any gradient: a shift that cancels in the result need not be differentiated."""
+    return x.detach() if array_api_compat.is_torch_array(x) else x
+
+
+def unit_rows(x: Array, name: str) -> Array:
+    """Return the rows of `x` divided by their length, in floating point; half precision is divided in float32.
+
+    Raises NonFiniteError for NaN or infinity, InputError naming the first row of length zero.
+    """
+    xp = namespace(x)
+    rows = as_floating(x, xp)
+    require_finite(rows, name, xp)
+    wide = rows if not is_half(rows.dtype, xp) else xp.astype(rows, xp.float32)
+    # The largest entry is divided out first, so that no length over- or underflows.
+    largest = xp.max(xp.abs(wide), axis=-1, keepdims=True) if int(x.shape[-1]) else wide
+    flat = xp.reshape(largest, (-1,))
+    if int(x.shape[-1]) == 0 or bool(xp.any(flat == 0)):
+        zero = 0 if int(x.shape[-1]) == 0 else int(xp.argmin(flat))
+        raise InputError(
+            f"`{name}` cannot be normalised: row {zero} has length zero; leave it out, or normalise=False."
+        )
+    scaled = wide / largest
+    unit = scaled / xp.sqrt(xp.sum(scaled * scaled, axis=-1, keepdims=True))
+    return unit if unit.dtype == rows.dtype else xp.astype(unit, rows.dtype)
+
+
+def transpose(x: Array) -> Array:
+    """Swap the last two axes of `x`."""
+    return x.mT if hasattr(x, "mT") else np.swapaxes(x, -1, -2)
+
+
+def contiguous(x: Array) -> Array:
+    """Return `x` laid out row by row in memory where its library lets us choose: matrix products run faster on it."""
+    if type(x) is np.ndarray:
+        return np.ascontiguousarray(x)
+    return x.contiguous() if array_api_compat.is_torch_array(x) else x
+
+
+def to_numpy(x: Array) -> np.ndarray[Any, Any]:
+    """Return `x` as a NumPy array in host memory, detached from any gradient."""
+    if array_api_compat.is_torch_array(x):
+        x = x.detach().cpu()
+        if dtype_name(x.dtype) == "bfloat16":
+            x = x.float()
+        return cast("np.ndarray[Any, Any]", x.numpy())
+    if array_api_compat.is_numpy_array(x):
+        return np.asarray(x)
+    if hasattr(x, "__array__"):
+        return np.asarray(x)
+    return np.from_dlpack(x)
+
+
+def can_write_in_place(x: Array) -> bool:
+    """Say whether rows of a buffer like `x` may be overwritten: not for immutable or gradient-carrying arrays."""
+    if type(x) is np.ndarray:
+        return bool(x.flags.writeable)
+    if array_api_compat.is_torch_array(x):
+        # What was made in torch's inference mode may be changed there only.
+        frozen = x.is_inference() and not sys.modules["torch"].is_inference_mode_enabled()
+        return not (x.requires_grad or frozen)
+    return bool(array_api_compat.is_writeable_array(x))
+
+
+def carries_gradient(x: Array) -> bool:
+    """Say whether derivatives are being recorded for `x`."""
+    return type(x) is not np.ndarray and bool(array_api_compat.is_torch_array(x) and x.requires_grad)
+
+
+def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
+    """Overwrite ``buffer[..., start:stop, :]`` in place.
+
+    A torch buffer is written through `.data`: earlier recalls may have saved views of its *other* rows for
+    their backward pass, and these rows do not change.
+    """
+    if type(buffer) is not np.ndarray and array_api_compat.is_torch_array(buffer):
+        buffer = buffer.data
+    buffer[..., start:stop, :] = rows
+
+
+FloatName: TypeAlias = Literal["float16", "bfloat16", "float32", "float64"]

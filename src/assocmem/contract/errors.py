@@ -1,0 +1,80 @@
+"""Every error and warning that assocmem raises, each also an instance of the closest built-in class."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from pathlib import Path
+
+
+class AssocmemError(Exception):
+    """Base of all errors of this package; its text is one sentence that says what to do."""
+
+
+class InputError(AssocmemError, ValueError):
+    """An argument has a wrong shape, length, range or content."""
+
+
+class DTypeError(AssocmemError, TypeError):
+    """An argument has a type that no store can hold (objects, text, complex numbers)."""
+
+
+class NonFiniteError(InputError):
+    """Keys, values or queries hold NaN or infinity; the message names the first such row."""
+
+
+class UnknownNameError(AssocmemError, LookupError):
+    """A name is not registered; the message offers the nearest ones."""
+
+
+class RecallOverflowError(AssocmemError, OverflowError):
+    """A recall left the range of its dtype; the message says which."""
+
+
+class DivergedError(AssocmemError, ArithmeticError):
+    """A write made the state grow without bound; `step` is the first bad pair."""
+
+    def __init__(self, message: str, *, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+class FileFormatError(AssocmemError, ValueError):
+    """A file is unreadable, truncated, or holds something other than what was asked for."""
+
+
+class MissingExtraError(AssocmemError, ImportError):
+    """An optional dependency is needed; the message names the extra that installs it."""
+
+
+class UnstableWarning(UserWarning):
+    """A setting lets a store's state grow from write to write; the message states the bound."""
+
+
+class IllConditionedWarning(UserWarning):
+    """Stored keys are nearly dependent, so that recalls lose precision; the message states the bound."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iteration stopped before it reached its tolerance; the message says what was done instead."""
+
+
+def place_of(error: BaseException) -> str:
+    """Return file and line of the innermost code in an error's traceback that is a user's, or else a store's.
+
+    Passed over are the package's own rooms but `stores`, and then whatever is installed beside it.
+    """
+    frames = list(traceback.extract_tb(error.__traceback__))
+    package = Path(__file__).parent.parent
+    installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    ours = [f for f in frames if _below(f, package) and not _below(f, package / "stores")]
+    outside = [f for f in frames if f not in ours]
+    own = [f for f in outside if not any(_below(f, folder) for folder in installed)]
+    for kind in (own, outside, frames):
+        if kind:
+            return f"{Path(kind[-1].filename).name}, line {kind[-1].lineno}"
+    return "no line is known"
+
+
+def _below(frame: traceback.FrameSummary, folder: Path) -> bool:
+    return Path(frame.filename).is_relative_to(folder)

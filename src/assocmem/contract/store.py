@@ -1,0 +1,352 @@
+"""The store contract: empty -> write -> recall, pure functions over an explicit state.
+
+A store is a frozen dataclass of hyper-parameters. `Store` checks every argument once, at the door
+(`contract.validation`); a family implements three hooks on checked arrays:
+
+    blank(state)                        -> arrays of a store that holds nothing
+    put(state, keys, values, **extras)  -> arrays after the pairs were written
+    get(state, queries)                 -> recall
+
+Stores that keep their pairs derive from `contract.slots.GrowingStore` instead.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import DTypeError, InputError
+from assocmem.contract.form import Similarity
+from assocmem.contract.requirement import with_python_numbers
+from assocmem.contract.state import State
+from assocmem.contract.traits import Source, Traits
+from assocmem.contract.validation import Door, library_name
+
+_MOST = 2**48
+"""Largest width or length of a batch axis: an axis that no memory holds."""
+
+
+@dataclass(frozen=True)
+class Store(Door, ABC):
+    """An associative memory: writes pairs (key, value) into a state and recalls a value when asked with a query.
+
+    Class attributes: `equation` (recall as plain text), `summary` (one sentence), `source`, `cost`
+    (multiply-adds per write and per recall), all shown by `assocmem show`.
+    """
+
+    equation: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    source: ClassVar[Source | None] = None
+    cost: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Let a family's own checks of its settings see Python's numbers where NumPy scalars were given."""
+        super().__init_subclass__(**settings)
+        own = cls.__dict__.get("__post_init__")
+        if own is None:
+            return
+
+        @wraps(own)
+        def checked(self: Store) -> None:
+            with_python_numbers(self)
+            own(self)
+
+        cls.__post_init__ = checked  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        with_python_numbers(self)
+
+    @property
+    @abstractmethod
+    def traits(self) -> Traits:
+        """What this store promises."""
+
+    @abstractmethod
+    def blank(self, state: State) -> Mapping[str, Array]:
+        """Return the arrays of a store that holds nothing (sizes, dtype and namespace are the state's)."""
+
+    @abstractmethod
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
+        """Return the arrays after writing keys (*batch, n, d_k) and values (*batch, n, d_v), n >= 1, in order."""
+
+    @abstractmethod
+    def get(self, state: State, queries: Array) -> Array:
+        """Return the recall (..., m, d_v) of queries (..., m, d_k); the state's batch broadcasts against '...'."""
+
+    def similarity(self, d_k: int, n: int) -> Similarity | None:
+        """Return σ where recall of n stored pairs is V^T σ(K x) (see `Similarity`), else None."""
+        return None
+
+    # ------------------------------------------------------------------ the public contract
+
+    def empty(
+        self,
+        d_k: int,
+        d_v: int,
+        *,
+        batch: tuple[int, ...] = (),
+        like: Array | None = None,
+        state_dtype: str | None = None,
+    ) -> State:
+        """Return a state that holds nothing.
+
+        Parameters
+        ----------
+        d_k, d_v: widths of keys and values, whole numbers >= 0.
+        batch: leading axes (sequences, heads) shared by everything that is written.
+        like: array whose library, device and dtype the state follows; without it the first write decides.
+        state_dtype: name of the dtype to keep the state in ("bfloat16", ...), for those who study rounding;
+            by default float32 for half precision and the data's own dtype otherwise.
+
+        Raises InputError for negative or fractional sizes.
+        """
+        d_k, d_v = _size("d_k", d_k, self), _size("d_v", d_v, self)
+        batch = _batch(batch, self)
+        if not isinstance(state_dtype, str | None):
+            got = repr(state_dtype)
+            raise DTypeError(f"`state_dtype` of {self.name}.empty must be a floating dtype's name, or None; got {got}.")
+        try:
+            return self._empty(d_k, d_v, batch, like, state_dtype, pinned=like is not None)
+        except MemoryError as error:
+            raise InputError(
+                f"an empty {self.name} with d_k={d_k}, d_v={d_v}, batch={batch} does not fit into memory; take smaller "
+                "sizes."
+            ) from error
+
+    def _empty(
+        self, d_k: int, d_v: int, batch: tuple[int, ...], like: Array | None, state_dtype: str | None, *, pinned: bool
+    ) -> State:
+        if like is None:
+            xp, device, io = np, None, np.dtype(np.float64)
+        else:
+            like = ar.as_array(like, "like")
+            xp = ar.namespace(like)
+            device, io = ar.device_of(like), ar.as_floating(like, xp).dtype
+        # Without `like` the dtype is only a stand-in until the first write, in whose library it is looked up.
+        named = state_dtype is not None and (like is not None or hasattr(np, str(state_dtype)))
+        dtype = ar.dtype_named(state_dtype, xp) if named else ar.state_dtype_for(io, xp)
+        bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, None, self.maker)
+        return self._blank(bare)
+
+    def _following(self, state: State, like: Array) -> State:
+        """Return a state that follows `like`'s library and dtype where nothing has fixed them yet."""
+        if state.n or state.pinned:
+            return state
+        return self._empty(state.d_k, state.d_v, state.batch, like, state.state_dtype, pinned=False)
+
+    def _blank(self, bare: State) -> State:
+        return bare.having(self.blank(bare), n=0)
+
+    def write(self, state: State, keys: Array, values: Array, **extras: Array) -> State:
+        """Return the state after writing n pairs in order; the old state stays valid and unchanged.
+
+        Parameters
+        ----------
+        state: a state of this store.
+        keys: (*batch, n, d_k); values: (*batch, n, d_v), of the same n >= 0 and the same array library.
+        extras: the per-pair arrays that the store's traits declare.
+
+        Raises InputError for shapes that do not fit, NonFiniteError for NaN or infinity.
+        """
+        if not extras and self._fits(state, keys, values):
+            with ar.overflow_unheard():
+                return self._write(state, keys, values, {})
+        keys, values, extras = self._checked_pairs(state, keys, values, extras)
+        if keys.shape[-2] == 0:
+            return state
+        state = self._following(state, keys)
+        keys, values, extras, state = self._same_dtype(state, keys, values, extras)
+        with ar.overflow_unheard():
+            return self._write(state, keys, values, extras)
+
+    def _fits(self, state: State, keys: Array, values: Array) -> bool:
+        """Say quickly whether a few NumPy pairs of the state's own dtype and batch would pass every check at the door.
+
+        The thousands of single writes of a streaming use pass here; all others take the long way, which also
+        knows what to say.
+        """
+        if type(state) is not State or state.kind != self.maker:
+            return False
+        dtype = state.dtype
+        if not state.n or type(keys) is not np.ndarray or type(values) is not np.ndarray or keys.ndim < 2:
+            return False
+        if keys.dtype != dtype or values.dtype != dtype:
+            return False
+        if state.io_dtype != dtype and np.promote_types(state.io_dtype, dtype) != state.io_dtype:
+            return False
+        pairs = (*state.batch, keys.shape[-2])
+        if not pairs[-1] or keys.shape != (*pairs, state.d_k) or values.shape != (*pairs, state.d_v):
+            return False
+        if not ar.quickly_finite(keys) or not ar.quickly_finite(values):
+            return False
+        traits = self.traits
+        return traits.keys == "any" and not traits.extras
+
+    def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
+        return state.having(self.put(state, keys, values, **extras), n=state.n + int(keys.shape[-2]))
+
+    def recall(self, state: State, queries: Array, *, mask: Array | None = None) -> Array:
+        """Return what the store recalls for each query, shape (..., m, d_v).
+
+        Parameters
+        ----------
+        queries: (..., m, d_k); the leading axes broadcast against the state's batch axes.
+        mask: boolean (..., m, n), True where a query may see a pair; only for stores that keep their pairs.
+
+        A store that holds nothing recalls zeros. Raises InputError, NonFiniteError, RecallOverflowError.
+        """
+        queries = self._checked_queries(state, queries)
+        mask = self._checked_mask(state, queries, mask)
+        state = self._following(state, queries)
+        with ar.overflow_unheard():
+            out = self._recall(state, self._as_state_dtype(state, queries), mask)
+        return self._finish(out, state, queries)
+
+    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
+        return self.get(state, queries)
+
+    def scan(
+        self,
+        state: State,
+        keys: Array,
+        values: Array,
+        queries: Array,
+        *,
+        read: Literal["after", "before"] = "after",
+        **extras: Array,
+    ) -> tuple[State, Array]:
+        """Write the pairs one by one and recall query i after (or before) pair i is written: the causal form.
+
+        Parameters
+        ----------
+        keys (*batch, n, d_k), values (*batch, n, d_v), queries (*batch, n, d_k): one query for every pair.
+        read: "after" recalls with pair i stored, "before" without it.
+
+        Returns the final state and the recalls (*batch, n, d_v); equal to the loop of `write` and `recall`.
+        """
+        if read not in ("after", "before"):
+            raise InputError(f"`read` of {self.name}.scan must be 'after' or 'before'; got {read!r}.")
+        keys, values, extras = self._checked_pairs(state, keys, values, extras, call="scan")
+        queries = self._checked_queries(state, ar.as_array(queries, "queries", like=keys), call="scan")
+        xp = ar.namespace(keys, queries)
+        if queries.shape[-2] != keys.shape[-2] or queries.shape[:-2] not in ((), tuple(state.batch)):
+            wanted = (*state.batch, int(keys.shape[-2]), state.d_k)
+            raise InputError(
+                f"`queries` of {self.name}.scan must have shape {wanted}, one for every pair; "
+                f"got {tuple(queries.shape)}."
+            )
+        queries = xp.broadcast_to(queries, keys.shape) if queries.shape != keys.shape else queries
+        followed = self._following(state, keys)
+        if keys.shape[-2] == 0:
+            return state, self._finish(followed.zeros(0, state.d_v), followed, queries)
+        keys, values, extras, state = self._same_dtype(followed, keys, values, extras)
+        with ar.overflow_unheard():
+            state, out = self._scan(state, keys, values, self._as_state_dtype(state, queries), read, extras)
+        return state, self._finish(out, state, queries)
+
+    def _scan(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        return self._loop(state, keys, values, queries, read, extras)
+
+    def _loop(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        """Write and recall token by token: the slow truth that every fast `_scan` must equal."""
+        rows = []
+        for i in range(int(keys.shape[-2])):
+            at = slice(i, i + 1)
+            if read == "before":
+                rows.append(self._recall(state, queries[..., at, :], None))
+            state = self._write(state, keys[..., at, :], values[..., at, :], self._pairs_of(extras, at))
+            if read == "after":
+                rows.append(self._recall(state, queries[..., at, :], None))
+        return state, state.xp.concat(rows, axis=-2)
+
+    # ------------------------------------------------------------------ what only some stores can do
+
+    def merge(self, *states: State) -> State:
+        """Return one state that holds the pairs of all `states`, as if they had been written one after the other.
+
+        Raises InputError for a store whose states cannot be joined, and where sizes, batches or libraries differ.
+        """
+        why = "what one holds depends on what came before"
+        if self.traits.permutation_invariant:
+            why = "what they hold does not add up"
+        raise InputError(f"states of {self.name} cannot be merged: {why}. Write all pairs into one store.")
+
+    def forget(self, state: State, keys: Array, values: Array) -> State:
+        """Return the state without pairs that were written before; InputError for a store that cannot take them out."""
+        raise InputError(f"{self.name} cannot forget a pair: it does not keep pairs apart in a form that adds up.")
+
+    def _alike(self, states: tuple[State, ...]) -> list[State]:
+        """Return the states that hold something (or the first), checked to fit and brought to one dtype."""
+        if not states:
+            raise InputError(f"`states` of {self.name}.merge must hold at least one state; got none.")
+        for state in states:
+            self._check_own(state, "merge")
+        sizes = {(s.d_k, s.d_v, s.batch) for s in states}
+        if len(sizes) > 1:
+            raise InputError(f"`states` of {self.name}.merge must have one d_k, d_v and batch; got {sorted(sizes)}.")
+        filled = [s for s in states if s.n] or [states[0]]
+        libraries = {library_name(s.xp) for s in filled}
+        if len(libraries) > 1:
+            raise InputError(
+                f"`states` of {self.name}.merge must come from one array library; got {', '.join(sorted(libraries))}."
+            )
+        xp, dtype, io = filled[0].xp, filled[0].dtype, filled[0].io_dtype
+        for state in filled[1:]:
+            dtype, io = xp.result_type(dtype, state.dtype), xp.result_type(io, state.io_dtype)
+        return [s if (s.dtype, s.io_dtype) == (dtype, io) else self._recast(s, dtype, io) for s in filled]
+
+    def _added(self, states: tuple[State, ...]) -> State:
+        """Return the state whose arrays are the sums of those of `states`, for stores that are sums over pairs."""
+        first, *others = self._alike(states)
+        with ar.overflow_unheard():
+            total = {name: sum((s[name] for s in others), array) for name, array in first.arrays.items()}
+        return first.having(total, n=sum(s.n for s in (first, *others)))
+
+    def _pairs_of(self, extras: Mapping[str, Array], at: slice) -> dict[str, Array]:
+        """Return the extras of the pairs in `at`; extras without an axis of pairs are passed on whole."""
+        spec = {e.name: e for e in self.traits.extras}
+        cut = {}
+        for name, array in extras.items():
+            if not spec[name].per_pair:
+                cut[name] = array
+            elif len(spec[name].shape) == 1:
+                cut[name] = array[..., at]
+            else:
+                cut[name] = array[..., at, :]
+        return cut
+
+    # ------------------------------------------------------------------ names and hyper-parameters
+
+    @property
+    def name(self) -> str:
+        """The class name, used in messages."""
+        return type(self).__name__
+
+    def settings(self) -> dict[str, Any]:
+        """Return the hyper-parameters by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _size(name: str, value: int, store: Store) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise InputError(f"`{name}` of {store.name}.empty must be a whole number >= 0; got {value!r}.")
+    if value > _MOST:
+        raise InputError(f"`{name}` of {store.name}.empty must be at most {_MOST}; got {value!r}.")
+    return int(value)
+
+
+def _batch(batch: Any, store: Store) -> tuple[int, ...]:
+    if not isinstance(batch, tuple | list):
+        raise InputError(f"`batch` of {store.name}.empty must be a tuple of whole numbers >= 0; got {batch!r}.")
+    return tuple(_size("batch", b, store) for b in batch)

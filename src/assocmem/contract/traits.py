@@ -1,0 +1,99 @@
+"""What a store declares of itself: its source, its traits, the further arrays that its write takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Overwrite = Literal["adds", "averages", "replaces", "decays", "keeps", "mixes"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a rule comes from: enough for a BibTeX entry, the equation it implements, and our deviations."""
+
+    title: str
+    authors: str
+    year: int
+    venue: str = ""
+    arxiv: str = ""
+    doi: str = ""
+    equation: str = ""
+    deviations: tuple[str, ...] = ()
+
+    @property
+    def cite_key(self) -> str:
+        """First author's family name, year and first long title word, in lower case."""
+        family = self.authors.split(" and ")[0].split(",")[0].split()[-1]
+        words = [w for w in "".join(c if c.isalnum() else " " for c in self.title).split() if len(w) > 3]
+        return f"{family}{self.year}{words[0] if words else ''}".lower()
+
+    def bibtex(self) -> str:
+        """Return the BibTeX entry of this source."""
+        fields = {"title": "{" + self.title + "}", "author": self.authors, "year": str(self.year)}
+        if self.venue:
+            fields["journal"] = self.venue
+        elif self.arxiv:
+            fields["journal"] = f"arXiv:{self.arxiv}"
+        if self.arxiv:
+            fields |= {"eprint": self.arxiv, "archiveprefix": "arXiv"}
+        if self.doi:
+            fields["doi"] = self.doi
+        body = ",\n".join(f"  {name:<13} = {{{text}}}" for name, text in fields.items())
+        kind = "article" if "journal" in fields else "misc"
+        return f"@{kind}{{{self.cite_key},\n{body}\n}}"
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A further array that a store's `write` takes beside keys and values.
+
+    `shape` names axes after the batch axes out of "n", "d_k", "d_v" and fixed numbers; () is one number per
+    batch item. Entries lie in [low, high]. Without a `default` the extra must be given; a default in words says
+    what the store works out for itself. `instead_of` names an extra whose place this one takes: not both.
+    """
+
+    name: str
+    meaning: str
+    shape: tuple[str | int, ...] = ("n",)
+    default: float | str | None = None
+    low: float = float("-inf")
+    high: float = float("inf")
+    instead_of: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether a write must give it: it has no default and takes no other extra's place."""
+        return self.default is None and not self.instead_of
+
+    @property
+    def per_pair(self) -> bool:
+        """Whether the extra has one entry (or row) for every pair."""
+        return bool(self.shape) and self.shape[0] == "n"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a store promises; the contract checks every entry, also in the negative.
+
+    linear_in_values: "shared" where f(x) = sum_i A_i(x) v_i with one row of weights for all value channels,
+        "per-channel" where each channel has its own row, "no" where recall is not linear in the values.
+    affine: recall is linear in the values only after the recall of zero values is subtracted.
+    permutation_invariant: the same pairs in another order give the same recall.
+    overwrite: what writing a key again does to its recall: the two values add, average, the second replaces the
+        first, the first one's share decays, or the store keeps the first and ignores the second; "mixes" where
+        both have shares by none of these laws (momentum lets the first one's grow for a while).
+    constant_size: the state stops growing however many pairs are written.
+    keeps_pairs: the state holds the pairs themselves; such stores take masks and return recall weights.
+    keys: which keys are accepted: any, rows of unit length, entries +-1, or whole-number token ids.
+    extras: the further arrays that `write` takes.
+    """
+
+    linear_in_values: Literal["shared", "per-channel", "no"]
+    permutation_invariant: bool
+    overwrite: Overwrite
+    constant_size: bool
+    keeps_pairs: bool = False
+    affine: bool = False
+    keys: Literal["any", "unit", "signs", "ids"] = "any"
+    extras: tuple[Extra, ...] = ()

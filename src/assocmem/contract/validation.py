@@ -1,0 +1,265 @@
+"""The checks at the door of every store: shapes, libraries, dtypes, finite numbers, kinds of keys, masks, extras.
+
+Each refuses with one sentence that names the argument, what was wanted and what came, before anything changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError
+from assocmem.contract.state import State
+from assocmem.contract.traits import Traits
+
+UNIT_TOLERANCE = 1e-3
+
+
+class Door:
+    """What `Store` asks of its arguments before they reach a family's hooks, and of a recall before it leaves."""
+
+    name: Any
+    traits: Any
+
+    def _checked_pairs(
+        self, state: State, keys: Array, values: Array, extras: Mapping[str, Array], call: str = "write"
+    ) -> tuple[Array, Array, dict[str, Array]]:
+        self._check_own(state, call)
+        like = None if state.xp is np else _any_array(state)
+        keys = ar.as_array(keys, "keys", like=like)
+        values = ar.as_array(values, "values", like=keys)
+        if type(keys) is not np.ndarray or type(values) is not np.ndarray:
+            ar.namespace(keys, values)
+        keys = self._shaped(state, keys, "keys", state.d_k, call)
+        values = self._shaped(state, values, "values", state.d_v, call)
+        if keys.shape[-2] != values.shape[-2]:
+            raise InputError(
+                f"`keys` and `values` of {self.name}.{call} must hold the same number of pairs; "
+                f"got {keys.shape[-2]} keys and {values.shape[-2]} values."
+            )
+        xp = ar.namespace(keys)
+        if state.pinned or state.n:
+            self._same_library(state, keys, "keys", call)
+        ar.require_finite(keys, "keys", xp)
+        ar.require_finite(values, "values", xp)
+        traits = self.traits
+        if traits.keys != "any":
+            self._check_key_kind(keys, "keys", traits.keys, call)
+        if extras or traits.extras:
+            extras = self._checked_extras(state, keys, extras, traits, call)
+        return keys, values, dict(extras)
+
+    @property
+    def maker(self) -> str:
+        """Name of the stores that take this one's states: its class, and in some the feature map that was written."""
+        return type(self).__name__
+
+    def _check_own(self, state: State, call: str) -> None:
+        """Refuse what is no state, and the state of another store: of another class or another feature map."""
+        made = self.maker
+        if isinstance(state, State) and state.kind in (made, ""):
+            return
+        got = f"it is a state of {state.kind}" if isinstance(state, State) else f"got {type(state).__name__}"
+        raise InputError(f"`state` of {self.name}.{call} must come from the `empty` of {made}; {got}.")
+
+    def _shaped(self, state: State, x: Array, name: str, width: int, call: str) -> Array:
+        shape = x.shape
+        if len(shape) >= 2 and shape[-1] == width:
+            if shape[:-2] == state.batch:
+                return x
+            if len(shape) == 2:
+                return ar.namespace(x).broadcast_to(x, (*state.batch, *shape))
+        label = "d_k" if name in ("keys", "queries") else "d_v"
+        wanted = ", ".join([*(str(b) for b in state.batch), "n", f"{label}={width}"])
+        hint = ""
+        if len(shape) == 1 and shape[0] == width:
+            hint = f" For a single pair add an axis: {name}[None, :]."
+        elif len(shape) > 2 and not state.batch:
+            hint = f" For batched data make the state with empty(..., batch={tuple(int(b) for b in shape[:-2])})."
+        raise InputError(
+            f"`{name}` of {self.name}.{call} must have shape ({wanted}); got {tuple(int(n) for n in shape)}.{hint}"
+        )
+
+    def _same_library(self, state: State, x: Array, name: str, call: str) -> None:
+        if ar.namespace(x) is not state.xp:
+            raise DTypeError(
+                f"`{name}` of {self.name}.{call} must be arrays of {library_name(state.xp)}, as the state is; "
+                f"got {type(x).__module__}.{type(x).__name__}."
+            )
+
+    def _checked_queries(self, state: State, queries: Array, call: str = "recall") -> Array:
+        self._check_own(state, call)
+        like = None if state.xp is np else _any_array(state)
+        queries = ar.as_array(queries, "queries", like=like)
+        if queries.ndim < 2 or queries.shape[-1] != state.d_k:
+            hint = " For a single query add an axis: queries[None, :]." if queries.ndim == 1 else ""
+            raise InputError(
+                f"`queries` of {self.name}.{call} must have shape (..., m, d_k={state.d_k}); "
+                f"got {tuple(int(n) for n in queries.shape)}.{hint}"
+            )
+        try:
+            np.broadcast_shapes(tuple(queries.shape[:-2]), state.batch)
+        except ValueError:
+            raise InputError(
+                f"`queries` of {self.name}.{call} must have leading axes that broadcast against the state's batch "
+                f"{state.batch}; got {tuple(int(n) for n in queries.shape[:-2])}."
+            ) from None
+        if state.n or state.pinned:
+            self._same_library(state, queries, "queries", call)
+        ar.require_finite(queries, "queries", ar.namespace(queries))
+        return queries
+
+    def _checked_mask(self, state: State, queries: Array, mask: Array | None) -> Array | None:
+        if mask is None:
+            return None
+        if not self.traits.keeps_pairs:
+            raise InputError(
+                f"`mask` cannot be used with {self.name}, which does not keep its pairs apart: "
+                "a memory that is mixed into the state cannot be hidden from one query. Leave `mask` out."
+            )
+        mask = ar.as_array(mask, "mask", like=queries)
+        if ar.namespace(mask) is not ar.namespace(queries):
+            raise DTypeError(f"`mask` of {self.name}.recall must be an array of the queries' library or a list.")
+        if not ar.namespace(mask).isdtype(mask.dtype, "bool"):
+            raise DTypeError(f"`mask` of {self.name}.recall must be boolean (True = visible); got dtype {mask.dtype}.")
+        batch = np.broadcast_shapes(tuple(queries.shape[:-2]), state.batch)
+        wanted = (*batch, int(queries.shape[-2]), state.n)
+        try:
+            return ar.namespace(mask).broadcast_to(mask, wanted)
+        except (ValueError, RuntimeError):
+            raise InputError(
+                f"`mask` of {self.name}.recall must have shape (..., m={wanted[-2]}, n={state.n}), "
+                f"broadcasting to {wanted}; got {tuple(int(n) for n in mask.shape)}."
+            ) from None
+
+    def _check_key_kind(self, keys: Array, name: str, kind: str, call: str) -> None:
+        xp = ar.namespace(keys)
+        if kind == "unit":
+            rows = ar.as_floating(keys, xp)
+            rows = xp.astype(rows, ar.state_dtype_for(rows.dtype, xp), copy=False)
+            with ar.overflow_unheard():
+                off = xp.abs(xp.sqrt(xp.sum(rows * rows, axis=-1)) - 1)
+            if bool(xp.any(off > UNIT_TOLERANCE)):
+                raise InputError(
+                    f"`{name}` of {self.name}.{call} must be rows of length 1 (within {UNIT_TOLERANCE}); the worst is "
+                    f"off by {float(xp.max(off)):.3g}. Normalise them first (normalise=True in Memory, --normalise)."
+                )
+        elif kind == "signs":
+            if bool(xp.any(xp.abs(ar.as_floating(keys, xp)) != 1)):
+                raise InputError(f"`{name}` of {self.name}.{call} must hold only +1 and -1; other numbers came.")
+        elif kind == "ids" and (not xp.isdtype(keys.dtype, "integral") or bool(xp.any(keys < 0))):
+            raise InputError(f"`{name}` of {self.name}.{call} must be whole-number token ids >= 0; got {keys.dtype}.")
+
+    def _checked_extras(
+        self, state: State, keys: Array, extras: Mapping[str, Array], traits: Traits, call: str
+    ) -> dict[str, Array]:
+        known = {e.name: e for e in traits.extras}
+        for name in extras:
+            if name not in known:
+                takes = f"it takes {', '.join(known)}" if known else "it takes no extras"
+                raise InputError(f"{self.name}.{call} has no use for `{name}`; {takes}. Leave it out.")
+        xp = ar.namespace(keys)
+        sizes = {"n": int(keys.shape[-2]), "d_k": state.d_k, "d_v": state.d_v}
+        checked = {}
+        for name, extra in known.items():
+            given = extras.get(name)
+            if given is not None and extra.instead_of and extras.get(extra.instead_of) is not None:
+                raise InputError(f"{self.name}.{call} takes `{extra.instead_of}` or `{name}`, not both; leave one out.")
+            if given is None:
+                placed = any(other.instead_of == name and extras.get(other.name) is not None for other in traits.extras)
+                if extra.required and not placed:
+                    raise InputError(f"{self.name}.{call} needs `{name}`: {extra.meaning}.")
+                continue
+            array = ar.as_array(given, name, like=keys)
+            if ar.namespace(array) is not xp:
+                raise DTypeError(
+                    f"`{name}` of {self.name}.{call} must be an array of the keys' library, {library_name(xp)}."
+                )
+            shape = tuple(sizes[a] if isinstance(a, str) else a for a in extra.shape)
+            try:
+                array = xp.broadcast_to(array, (*state.batch, *shape))
+            except (ValueError, RuntimeError):
+                words = ", ".join([*(str(b) for b in state.batch), *(str(a) for a in extra.shape)])
+                raise InputError(
+                    f"`{name}` of {self.name}.{call} must have shape ({words}) = {(*state.batch, *shape)}; "
+                    f"got {tuple(int(n) for n in array.shape)}."
+                ) from None
+            if not ar.all_finite(array, xp):
+                raise InputError(f"`{name}` of {self.name}.{call} must be finite; it holds NaN or infinity.")
+            if array.size and (bool(xp.any(array < extra.low)) or bool(xp.any(array > extra.high))):
+                raise InputError(
+                    f"`{name}` of {self.name}.{call} must lie in [{extra.low:g}, {extra.high:g}]; "
+                    f"got {float(xp.min(array)):g} to {float(xp.max(array)):g}."
+                )
+            checked[name] = array
+        return checked
+
+    def _same_dtype(
+        self, state: State, keys: Array, values: Array, extras: dict[str, Array]
+    ) -> tuple[Array, Array, dict[str, Array], State]:
+        """Bring pairs and state to one dtype by the rule of contract.arrays."""
+        dtype = state.dtype
+        if keys.dtype == dtype and values.dtype == dtype and not extras and state.io_dtype == dtype:
+            return keys, values, extras, state
+        xp = state.xp
+        ids = self.traits.keys == "ids"
+        keys = keys if ids else ar.as_floating(keys, xp)
+        values = ar.as_floating(values, xp)
+        written = values.dtype if ids else xp.result_type(keys.dtype, values.dtype)
+        io = written if not state.n and not state.pinned else xp.result_type(state.io_dtype, written)
+        if state.state_dtype is None:
+            dtype = (
+                xp.result_type(state.dtype, ar.state_dtype_for(io, xp))
+                if state.n or state.pinned
+                else (ar.state_dtype_for(io, xp))
+            )
+        if io != state.io_dtype or dtype != state.dtype:
+            state = self._recast(state, dtype, io)
+        cast: Callable[[Array], Array] = lambda a: a if a.dtype == dtype else xp.astype(a, dtype)  # noqa: E731
+        return keys if ids else cast(keys), cast(values), {k: cast(a) for k, a in extras.items()}, state
+
+    def _recast(self, state: State, dtype: Any, io: Any) -> State:
+        xp = state.xp
+        arrays = {
+            name: xp.astype(a, dtype) if xp.isdtype(a.dtype, "real floating") and a.dtype != dtype else a
+            for name, a in state.arrays.items()
+        }
+        held = state.held if dtype == state.dtype else None
+        return State(
+            arrays, state.n, state.d_k, state.d_v, state.batch, xp, dtype, io, state.device, state.pinned,
+            state.state_dtype, held, state.kind,
+        )  # fmt: skip
+
+    def _as_state_dtype(self, state: State, queries: Array) -> Array:
+        if self.traits.keys == "ids":
+            return queries
+        return queries if queries.dtype == state.dtype else ar.namespace(queries).astype(queries, state.dtype)
+
+    def _finish(self, out: Array, state: State, queries: Array) -> Array:
+        """Cast a recall to the dtype it is returned in; refuse one that overflowed."""
+        xp = ar.namespace(out)
+        wanted = state.io_dtype
+        if xp is ar.namespace(queries) and self.traits.keys != "ids" and xp.isdtype(queries.dtype, "real floating"):
+            wanted = xp.result_type(wanted, queries.dtype) if state.n or state.pinned else queries.dtype
+        if out.dtype != wanted:
+            with np.errstate(over="ignore"):
+                out = xp.astype(out, wanted)
+        if not ar.all_finite(out, xp):
+            raise RecallOverflowError(
+                f"the recall of {self.name} left the range of {ar.dtype_name(out.dtype)}; "
+                "scale the keys (unit length) or the values down, or use float64."
+            )
+        return out
+
+
+def _any_array(state: State) -> Array | None:
+    return next(iter(state.arrays.values()), None)
+
+
+def library_name(xp: Any) -> str:
+    """Return the plain name of an array library's namespace."""
+    return str(xp.__name__).removeprefix("array_api_compat.")

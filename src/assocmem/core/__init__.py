@@ -1,1 +1,0 @@
-"""The words: types, the store contract, register, arrays, random streams, errors, results."""

@@ -1,0 +1,1 @@
+"""The machines: numerics that several rules share."""

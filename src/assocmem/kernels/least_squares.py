@@ -1,0 +1,254 @@
+"""Stores that solve a least-squares problem: min over W of sum_i |W φ(k_i) - v_i|^2 + ridge |W|^2.
+
+The state is not the Gram matrix of the keys, whose condition number is the square of theirs, but the factor R of a
+QR factorisation of the matrix of keys, with Q^T V. New pairs wait in a pending block; a full block is folded in by
+one more QR, so the answer is the same, to rounding, however the pairs are split into writes.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import IllConditionedWarning, InputError, RecallOverflowError
+from assocmem.contract.slots import Buffer
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.kernels.minimum_norm import solvable, solve, tolerance
+
+MIN_BLOCK = 16
+"""Least number of pairs that are folded in together."""
+MAX_FOLD = 4096
+"""Rows that one QR takes at most, unless the features are wider than a quarter of that."""
+
+
+class _Held:
+    """What a state has beside its arrays: room for pending pairs, and the solution once it was asked for."""
+
+    __slots__ = ("buffer", "solution")
+
+    def __init__(self, buffer: Buffer | None) -> None:
+        self.buffer = buffer
+        self.solution: Array | None = None
+
+
+@dataclass(frozen=True)
+class LeastSquaresStore(Store):
+    """A store that recalls W φ(x) with the least-squares W of all its pairs, of smallest norm where many are best.
+
+    A family names the features φ (`_width`, `_features`) and the weight of |W|^2 (`_ridge`).
+
+    State: "R" (width, width), upper triangular, R^T R = Φ^T Φ of the folded pairs; "QtV" (width, d_v);
+    "pending_keys" (p, d_k) and "pending_values" (p, d_v), p < max(width, 16).
+
+    Rank: a direction of feature space counts only if its singular value exceeds
+    `tolerance(n, width, dtype)` times the largest; all others are left out of W, at every ridge. This one rule
+    holds for batches, streams and reports, on every array library, so duplicate, collinear and zero keys give the
+    minimum-norm answer, and a ridge that goes to 0 ends there without a jump.
+    """
+
+    @abstractmethod
+    def _width(self, state: State) -> int:
+        """Return the number of features."""
+
+    @abstractmethod
+    def _features(self, state: State, x: Array) -> Array:
+        """Return φ(x), (..., n, d_k) -> (..., n, width)."""
+
+    @abstractmethod
+    def _ridge(self, state: State) -> float:
+        """Return the weight of |W|^2 in the sum of squares over the state's pairs."""
+
+    def blank(self, state: State) -> Mapping[str, Array]:
+        """Return an empty factor and no pending pairs."""
+        width = self._width(state)
+        return {
+            "R": state.zeros(width, width),
+            "QtV": state.zeros(width, state.d_v),
+            "pending_keys": state.zeros(0, state.d_k),
+            "pending_values": state.zeros(0, state.d_v),
+        }
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
+        """Return the arrays with the new pairs pending, or folded in where the block is full."""
+        return self._write(state, keys, values, extras).arrays
+
+    def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
+        total = state.n + int(keys.shape[-2])
+        if not self._width(state):
+            return state.having(state.arrays, n=total)
+        waiting = int(state["pending_keys"].shape[-2]) + int(keys.shape[-2])
+        block = max(MIN_BLOCK, self._width(state))
+        if waiting < block:
+            pending, buffer = _appended(state, keys, values, block)
+            return state.having({**state.arrays, **pending}, n=total, held=_Held(buffer))
+        xp = state.xp
+        keys = xp.concat([state["pending_keys"], keys], axis=-2)
+        values = xp.concat([state["pending_values"], values], axis=-2)
+        matrix, targets = self._folded(state, keys, values)
+        short = self._width(state) - int(matrix.shape[-2])
+        if short:
+            matrix = xp.concat([matrix, state.zeros(short, self._width(state))], axis=-2)
+            targets = xp.concat([targets, state.zeros(short, state.d_v)], axis=-2)
+        arrays = {
+            **state.arrays,
+            "R": matrix,
+            "QtV": targets,
+            "pending_keys": state.zeros(0, state.d_k),
+            "pending_values": state.zeros(0, state.d_v),
+        }
+        return state.having(arrays, n=total, held=_Held(None))
+
+    def _factor_rows(self, state: State) -> int:
+        """Return how many rows of R are taken; the others are zero."""
+        return min(state.n - int(state["pending_keys"].shape[-2]), self._width(state))
+
+    def _folded(self, state: State, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Return R (r, width) and Q^T V (r, d_v) of the state's folded pairs and the given ones, r <= width."""
+        xp, taken = state.xp, self._factor_rows(state)
+        matrix, targets = state["R"][..., :taken, :], state["QtV"][..., :taken, :]
+        step = max(MAX_FOLD, 4 * self._width(state))
+        count = int(keys.shape[-2])
+        for start in range(0, count, step):
+            at = slice(start, min(start + step, count))
+            with _quiet():
+                matrix = xp.concat([matrix, self._features(state, keys[..., at, :])], axis=-2)
+                targets = xp.concat([targets, values[..., at, :]], axis=-2)
+                q, matrix = xp.linalg.qr(solvable(self._in_range(matrix), xp), mode="reduced")
+                matrix = xp.astype(matrix, state.dtype)
+                targets = ar.transpose(xp.astype(q, state.dtype)) @ targets
+        return matrix, targets
+
+    def _system(self, state: State) -> tuple[Array, Array]:
+        """Return a matrix (r, width) and targets (r, d_v) with the least-squares problem of all pairs, n >= 1."""
+        taken = self._factor_rows(state)
+        if taken == 0:
+            with _quiet():
+                return self._in_range(self._features(state, state["pending_keys"])), state["pending_values"]
+        if state["pending_keys"].shape[-2] == 0:
+            return state["R"][..., :taken, :], state["QtV"][..., :taken, :]
+        return self._folded(state, state["pending_keys"], state["pending_values"])
+
+    def _in_range(self, matrix: Array) -> Array:
+        """Return the rows of a system; RecallOverflowError where their singular values may leave the dtype's range."""
+        xp = ar.namespace(matrix)
+        if 0 in matrix.shape:
+            return matrix
+        largest = float(ar.to_numpy(xp.max(xp.abs(matrix))))
+        if largest * math.sqrt(matrix.shape[-2] * matrix.shape[-1]) < float(xp.finfo(matrix.dtype).max):
+            return matrix
+        raise RecallOverflowError(
+            f"the keys written to {self.name} are too long for {ar.dtype_name(matrix.dtype)}; "
+            "scale them down (unit length), or use float64."
+        )
+
+    def solution(self, state: State) -> Array:
+        """Return W^T (*batch, width, d_v), the matrix by which features recall; zeros where nothing is stored.
+
+        Cost: one QR of the pending pairs and one singular value decomposition of width^2 max(n, width) at the
+        first call after a write; the state remembers the answer (but not where it carries gradients).
+        """
+        if not state.n or not self._width(state) or not state.d_v:
+            return state.zeros(self._width(state), state.d_v)
+        held = state.held
+        if held is not None and held.solution is not None:
+            return held.solution
+        matrix, targets = self._system(state)
+        cut = tolerance(state.n, self._width(state), state.dtype, state.xp)
+        with _quiet():
+            solution = solve(matrix, targets, ridge=self._ridge(state), cut=cut)
+        if held is not None and not ar.carries_gradient(solution):
+            held.solution = solution
+        return solution
+
+    def get(self, state: State, queries: Array) -> Array:
+        """Return W φ(x)."""
+        solution = self.solution(state)
+        with _quiet():
+            return self._features(state, queries) @ solution
+
+    def rank(self, state: State) -> int | Array:
+        """Return how many independent directions the stored keys' features span: an int, or integers (*batch)."""
+        return _plain(self._spectrum(state)[1], state)
+
+    def condition(self, state: State, *, warn_above: float | None = None) -> float | Array:
+        """Return the largest singular value of the stored features over the smallest that counts, per batch item.
+
+        1 where nothing (or only zero) is stored. Recalls of stored keys carry a relative error of about this
+        number times the dtype's rounding unit. With `warn_above` (> 0), IllConditionedWarning is given where
+        the number exceeds it.
+        """
+        singular, rank = self._spectrum(state)
+        xp = state.xp
+        if singular.shape[-1] == 0:
+            return _plain(state.zeros() + 1, state)
+        places = xp.arange(singular.shape[-1], device=state.device)
+        last = xp.where(places < rank[..., None], singular, xp.full_like(singular, math.inf))
+        least = xp.min(last, axis=-1)
+        number = xp.where(rank > 0, singular[..., 0] / least, xp.ones_like(least))
+        if warn_above is not None and bool(xp.any(number > warn_above)):
+            warnings.warn(
+                f"the keys stored in {self.name} have condition number {ar.to_numpy(number).max():.3g}, above "
+                f"{warn_above:g}; recalls lose that factor in precision. Centre or whiten the keys, or use a ridge.",
+                IllConditionedWarning,
+                stacklevel=2,
+            )
+        return _plain(number, state)
+
+    def _spectrum(self, state: State) -> tuple[Array, Array]:
+        """Return the singular values (*batch, r), largest first, and how many of them count (*batch)."""
+        xp, width = state.xp, self._width(state)
+        if not state.n or not width:
+            return state.zeros(0), xp.zeros(state.batch, dtype=xp.int64, device=state.device)
+        singular = xp.linalg.svdvals(solvable(self._system(state)[0], xp))
+        above = singular > tolerance(state.n, width, state.dtype, xp) * singular[..., :1]
+        return singular, xp.sum(xp.astype(above, xp.int64), axis=-1)
+
+
+def check_ridge(ridge: float, store: str, name: str = "ridge") -> None:
+    """Raise InputError unless `ridge` is a finite number >= 0."""
+    if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not math.isfinite(ridge) or ridge < 0:
+        raise InputError(f"`{name}` of {store} must be a finite number >= 0; got {ridge!r}.")
+
+
+def _quiet() -> np.errstate:
+    """Silence NumPy about overflow: a recall that is not finite is refused where it is returned."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def _appended(state: State, keys: Array, values: Array, block: int) -> tuple[dict[str, Array], Buffer | None]:
+    """Return the pending pairs with the new ones behind them, written in place where this state owns the end."""
+    fresh = {"pending_keys": keys, "pending_values": values}
+    old = {name: state[name] for name in fresh}
+    xp = state.xp
+    if not all(ar.can_write_in_place(a) for a in (*fresh.values(), *old.values())):
+        return {name: xp.concat([old[name], fresh[name]], axis=-2) for name in fresh}, None
+    used = int(old["pending_keys"].shape[-2])
+    total = used + int(keys.shape[-2])
+    buffer = None if state.held is None else state.held.buffer
+    if buffer is not None and not all(map(ar.can_write_in_place, buffer.rows.values())):
+        buffer = None
+    if buffer is None or not buffer.claim(used, total):
+        rows = {name: state.zeros(block, int(array.shape[-1])) for name, array in fresh.items()}
+        buffer = Buffer(rows, used)
+        for name, array in old.items():
+            ar.write_rows(rows[name], 0, used, array)
+    for name, array in fresh.items():
+        ar.write_rows(buffer.rows[name], used, total, array)
+    buffer.used = total
+    return {name: array[..., :total, :] for name, array in buffer.rows.items()}, buffer
+
+
+def _plain(x: Array, state: State) -> Any:
+    """Return a Python number where the state has no batch axes."""
+    if state.batch:
+        return x
+    return ar.to_numpy(x).item()

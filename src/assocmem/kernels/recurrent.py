@@ -1,0 +1,147 @@
+"""Stores that are written pair by pair into a state of fixed size: one rule for a pair, a fast form for many."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+from assocmem.kernels.chunked import CHUNK
+from assocmem.kernels.threads import run_shares
+
+Arrays: TypeAlias = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class RecurrentStore(Store):
+    """A store with a rule for one pair (`one`) and an equal, faster form for many (`many`).
+
+    One pair is written by `one`, several by `many`; `scan` is `many` with queries. A state kept in 16 bits is
+    written pair by pair, computed in float32 and rounded after each pair, as token-by-token decoding does.
+    A state that leaves the range of its dtype raises DivergedError, which names the pair, counted from 0 over
+    all pairs ever written.
+
+    chunk: pairs that `many` prepares together, whole number >= 1; changes speed and rounding only.
+    """
+
+    chunk: int = field(default=CHUNK, repr=False, compare=False, kw_only=True)
+
+    remedy: ClassVar[str] = "Scale the keys (unit length) or the values down, or use float64."
+
+    def __post_init__(self) -> None:
+        if isinstance(self.chunk, bool) or not isinstance(self.chunk, int) or self.chunk < 1:
+            raise InputError(f"`chunk` of {self.name} must be a whole number >= 1; got {self.chunk!r}.")
+
+    @abstractmethod
+    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+        """Return the arrays after one pair, key (*batch, 1, d_k) and value (*batch, 1, d_v): the rule itself."""
+
+    @abstractmethod
+    def many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """Return the arrays after n pairs and, with queries (*batch, n, d_k), the recall after (or before) each."""
+
+    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Return the extras that `one` and `many` take, defaults filled in; warn of unstable ones."""
+        return dict(extras)
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Arrays:
+        """Return the arrays after writing the pairs in order."""
+        extras = self.settled(state, keys, extras)
+        if int(keys.shape[-2]) == 1 or ar.is_half(state.dtype, state.xp):
+            return self._pair_by_pair(state, keys, values, extras)
+        arrays, _ = self._many(state.arrays, keys, values, None, "after", extras)
+        return arrays if _finite(arrays, state) else self._pair_by_pair(state, keys, values, extras)
+
+    def _scan(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        if ar.is_half(state.dtype, state.xp):
+            return self._loop(state, keys, values, queries, read, extras)
+        full = self.settled(state, keys, extras)
+        arrays, recalls = self._many(state.arrays, keys, values, queries, read, full)
+        if not _finite(arrays, state) or not ar.all_finite(recalls, state.xp):
+            # Either the rule itself overflows, which this names, or only an intermediate of the fast form did.
+            self._pair_by_pair(state, keys, values, full)
+            return self._loop(state, keys, values, queries, read, extras)
+        return state.having(arrays, n=state.n + int(keys.shape[-2])), recalls
+
+    def _many(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, extras: Arrays
+    ) -> tuple[Arrays, Array | None]:
+        """`many`, in threads over the first batch axis where the arrays are NumPy's and large."""
+        items = int(keys.shape[0]) if keys.ndim > 2 and type(keys) is np.ndarray else 1
+        found: dict[int, Arrays] = {}
+        recalls: list[Array] = []
+
+        def run(first: int, last: int) -> None:
+            def share(group: Arrays) -> dict[str, Array]:
+                return dict(group) if last - first == items else {name: a[first:last] for name, a in group.items()}
+
+            rows = share({"keys": keys, "values": values} | ({} if queries is None else {"queries": queries}))
+            with ar.overflow_unheard():
+                found[first], own = self.many(
+                    share(arrays), rows["keys"], rows["values"], rows.get("queries"), read, **share(extras)
+                )
+            if last - first == items:
+                recalls.append(own)
+            elif own is not None:
+                whole[first:last] = own
+
+        whole: Array = None if queries is None or items == 1 else np.empty(values.shape, values.dtype)
+        run_shares(run, items, math.prod(keys.shape) * int(values.shape[-1]))
+        if len(found) == 1:
+            return found[0], recalls[0]
+        return {name: np.concatenate([found[first][name] for first in sorted(found)]) for name in arrays}, whole
+
+    def _pair_by_pair(self, state: State, keys: Array, values: Array, extras: Arrays) -> Arrays:
+        """Apply `one` to each pair in turn and name the first one that leaves the range of the dtype."""
+        xp, half = state.xp, ar.is_half(state.dtype, state.xp)
+        wide = xp.float32 if half else state.dtype
+        arrays = state.arrays
+        for i in range(int(keys.shape[-2])):
+            at = slice(i, i + 1)
+            key, value, own = keys[..., at, :], values[..., at, :], self._pairs_of(extras, at)
+            if half:
+                key, value = xp.astype(key, wide), xp.astype(value, wide)
+                own = {name: xp.astype(a, wide) for name, a in own.items()}
+                arrays = {name: xp.astype(a, wide) for name, a in arrays.items()}
+            with ar.overflow_unheard():
+                arrays = self.one(arrays, key, value, **own)
+                arrays = {name: xp.astype(a, state.dtype) for name, a in arrays.items()} if half else arrays
+            if not _finite(arrays, state):
+                raise DivergedError(
+                    f"{self.name} diverged at pair {state.n + i}: its state left the range of "
+                    f"{ar.dtype_name(state.dtype)}, and nothing was changed. {self.remedy}",
+                    step=state.n + i,
+                )
+        return arrays
+
+
+def _finite(arrays: Arrays, state: State) -> bool:
+    return all(ar.all_finite(a, state.xp) for a in arrays.values())
+
+
+def number_or_array(given: Array | None, number: float, keys: Array) -> Array:
+    """Return `given` (..., n), or `number` once for every pair of `keys` (..., n, d_k)."""
+    if given is not None:
+        return given
+    xp = ar.namespace(keys)
+    return xp.full(tuple(keys.shape[:-1]), number, dtype=keys.dtype, device=ar.device_of(keys))
+
+
+def decay_from(extras: Arrays, number: float, keys: Array) -> Array:
+    """Return the decay of every pair (..., n): from the extra `decay` or `log_decay`, or one number for all."""
+    if "log_decay" in extras:
+        return ar.namespace(keys).exp(extras["log_decay"])
+    return number_or_array(extras.get("decay"), number, keys)

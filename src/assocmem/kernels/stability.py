@@ -1,0 +1,54 @@
+"""Stores that learn by steps: a step beyond its bound is announced, a state that left the finite numbers is refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+
+from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
+from assocmem.contract.errors import DivergedError, UnstableWarning
+from assocmem.contract.state import State
+from assocmem.contract.store import Store
+
+
+def warn_unstable(
+    store: Store, quantity: str, largest: float, bound: float, advice: str, *, stacklevel: int = 5
+) -> None:
+    """Give UnstableWarning that `quantity` of these pairs reaches `largest`, above its `bound`."""
+    warnings.warn(
+        f"{store.name}: {quantity} reaches {largest:.4g} for these pairs, above the bound {bound:.4g}; beyond it "
+        f"errors grow from write to write. {advice}",
+        UnstableWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def require_finite_arrays(
+    store: Store,
+    state: State,
+    arrays: Mapping[str, Array],
+    first: Callable[[int], Mapping[str, Array]],
+    count: int,
+    advice: str,
+) -> None:
+    """Raise DivergedError if `arrays`, the result of writing `count` pairs to `state`, hold NaN or infinity.
+
+    first: returns the arrays after the first i of these pairs only. `step` of the error is the first pair that made
+    them leave the finite numbers, counted from 0 over all pairs ever written; it is found by bisection.
+    """  # fmt: skip
+    if all(ar.all_finite(a, state.xp) for a in arrays.values()):
+        return
+    fine, bad = 0, count
+    while bad - fine > 1:
+        middle = (fine + bad) // 2
+        if all(ar.all_finite(a, state.xp) for a in first(middle).values()):
+            fine = middle
+        else:
+            bad = middle
+    step = state.n + bad - 1
+    raise DivergedError(
+        f"{store.name} diverged at pair {step}: its state left the range of {ar.dtype_name(state.dtype)}, and nothing "
+        f"was changed. {advice}",
+        step=step,
+    )

@@ -1,0 +1,82 @@
+"""A store with the names that results give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from assocmem.contract.errors import InputError
+from assocmem.contract.store import Store
+from assocmem.maps.activations import Activation
+from assocmem.maps.sharpness import Sharpness
+from assocmem.stores.lookup import key_of, make_store, stores
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A store to be measured: the store, its register key (or class name) and the label that charts show."""
+
+    store: Store
+    key: str
+    label: str
+
+    def sigma(self, d_k: int, n_memories: int) -> Activation | None:
+        """Return σ where recall of that many pairs is V^T σ(K x), else None."""
+        similarity = self.store.similarity(d_k, n_memories)
+        return None if similarity is None else similarity.sigma
+
+    def beta(self, d_k: int, n_memories: int) -> float | None:
+        """Return the sharpness at that many memories, None for stores that have none."""
+        found = getattr(self.sigma(d_k, n_memories), "beta", None)
+        return None if found is None else float(found)
+
+    @property
+    def changes_with_n(self) -> bool:
+        """Whether σ depends on the number of memories (a sharpness policy)."""
+        policies = [value for value in self.store.settings().values() if isinstance(value, Sharpness)]
+        return any(policy.depends_on_n for policy in policies)
+
+
+Subjectlike: TypeAlias = Subject | Store | str | tuple[str, Store]
+
+
+def subject(what: Any) -> Subject:
+    """Return a Subject from a register key, a store, a (label, store) pair, or a Subject.
+
+    >>> subject("outer-product").label
+    'outer-product'
+    """
+    if isinstance(what, Subject):
+        return what
+    if isinstance(what, str):
+        return Subject(make_store(what), what, what)
+    if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], str) and isinstance(what[1], Store):
+        return Subject(what[1], _key(what[1]), what[0])
+    if isinstance(what, Store):
+        return Subject(what, _key(what), key_of(what))
+    raise InputError(f"a store must be given by its key, as a Store, or as (label, Store); got {what!r}.")
+
+
+def _key(store: Store) -> str:
+    """Return the store's register key; with other settings than any, the key of its class where only one makes it."""
+    key = key_of(store)
+    if key != store.name:
+        return key
+    alike = [name for name in stores() if _class_of(name) is type(store)]
+    return alike[0] if len(alike) == 1 else key
+
+
+@lru_cache(maxsize=256)
+def _class_of(key: str) -> type[Store]:
+    return type(make_store(key))
+
+
+def subjects(*given: Any) -> tuple[Subject, ...]:
+    """Return the Subjects of all stores, refusing two with one label."""
+    found = tuple(subject(what) for what in given)
+    labels = [one.label for one in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"two stores are labelled {label!r}; give each a label of its own, as (label, store).")
+    return found

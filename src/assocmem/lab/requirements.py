@@ -1,0 +1,114 @@
+"""What every store would need to serve M memories: whether it can, the numbers it holds, the cost of a recall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assocmem.contract.errors import InputError
+from assocmem.contract.random import stream
+from assocmem.contract.requirement import is_whole
+from assocmem.contract.store import Store
+from assocmem.stores.lookup import entry, stores
+from assocmem.theory import Requirement, optimal_requirement, requirement
+
+WIDEST = 1 << 16
+COUNTED_OUT = 256
+WIDTHS = ((16, 16), (16, 32), (32, 16), (32, 32), (48, 16), (16, 48), (64, 48), (48, 80), (80, 64))
+
+SETTINGS = {"relu-power": "power 4", "exp-series": "4 terms, beta = sqrt(d_k)", "softmax": "beta = sqrt(d_k)"}
+"""What the registered defaults are, where a store's key doesn't say it."""
+
+
+def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: float = 1.0) -> list[dict[str, Any]]:
+    """Return a row for every registered store: feasible (None: no theory), ratio at M, largest M, numbers_held, cost.
+
+    Parameters: d_k, d_v, widths from 1 to 65,536; n_memories, M >= 1, the target counted; ratio > 0; cosine of the
+    query. Numbers held are counted from arrays: of a store that keeps its pairs the count per pair, times M. Cost is
+    multiply-adds of one recall as the store states it. Raises InputError for other widths.
+
+    >>> found = {row["store"]: row for row in requirements(64, 64, 1000, 1.0)}
+    >>> found["outer-product"]["feasible"], found["squared-relu"]["feasible"], found["outer-product"]["numbers_held"]
+    (False, True, 4096)
+    """
+    for name, width in (("d_k", d_k), ("d_v", d_v)):
+        if not is_whole(width) or width > WIDEST:
+            raise InputError(f"`{name}` must be a whole number from 1 to {WIDEST:,}; got {width!r}.")
+    rows = []
+    for key in stores():
+        store = entry(key).make()
+        if store.traits.keys == "ids":
+            continue
+        answer = _answer(key, store, d_k, n_memories, ratio, cosine)
+        rows.append(
+            {
+                "store": key,
+                "label": ", ".join(filter(None, (key, SETTINGS.get(key)))),
+                "feasible": None if answer is None else answer.feasible,
+                "ratio": None if answer is None else answer.reached.value,
+                "largest": None if answer is None else answer.largest.value,
+                "numbers_held": numbers_held(store, d_k, d_v, n_memories),
+                "cost": store.cost.rpartition("recall ")[2] or None,
+                "reason": "there is no formula for this store; `assocmem capacity` measures it" if answer is None
+                else _sentences(answer.sentence, answer.largest.reason),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _sentences(first: str, reason: str) -> str:
+    return f"{first} {reason[0].upper()}{reason[1:]}." if reason else first
+
+
+def _answer(key: str, store: Store, d_k: int, n_memories: float, ratio: float, cosine: float) -> Requirement | None:
+    if key == "optimal-linear":
+        return optimal_requirement(d_k, n_memories, ratio, cosine)
+    similarity = store.similarity(d_k, max(1, min(int(n_memories), 2**62)))
+    return None if similarity is None else requirement(similarity, d_k, n_memories, ratio, cosine)
+
+
+def numbers_held(store: Store, d_k: int, d_v: int, n_memories: float) -> float:
+    """Return the numbers in the state with M memories, counted from the arrays of small states.
+
+    Of a bounded store that is the empty state's size, pairs that wait to be folded in left out; of others the size
+    with one pair and what a second one adds.
+    """
+    if store.traits.constant_size:
+        return _bounded(store, d_k, d_v)
+    one, two = (counted_state(store, d_k, d_v, n) for n in (1, 2))
+    return one + (two - one) * (n_memories - 1)
+
+
+def _bounded(store: Store, d_k: int, d_v: int) -> int:
+    """Return the size of a bounded store's empty state.
+
+    Wide states are not built: their size is read off the second-degree polynomial in d_k and d_v that meets the
+    counts at nine small pairs of widths, six of which would fix it; without such a one the state is built.
+    """
+    if max(d_k, d_v) <= COUNTED_OUT:
+        return store.empty(d_k, d_v).size
+    terms = np.array([_terms(k, v) for k, v in WIDTHS], dtype=np.float64)
+    counts = np.array([store.empty(k, v).size for k, v in WIDTHS], dtype=np.float64)
+    found = np.round(np.linalg.lstsq(terms, counts, rcond=None)[0] * 2) / 2
+    if not np.array_equal(terms @ found, counts):
+        return store.empty(d_k, d_v).size
+    return sum(int(2 * factor) * term for factor, term in zip(found, _terms(int(d_k), int(d_v)), strict=True)) // 2
+
+
+def _terms(d_k: int, d_v: int) -> tuple[int, ...]:
+    return 1, d_k, d_v, d_k * d_k, d_k * d_v, d_v * d_v
+
+
+def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:
+    """Return the size of the store's state after n pairs with random unit keys, extras at their mildest."""
+    rng = stream(0, "counted", n)
+    keys = rng.standard_normal((n, d_k))
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
+    sizes = {"n": n, "d_k": d_k, "d_v": d_v}
+    extras = {
+        e.name: np.full(tuple(sizes[a] if isinstance(a, str) else a for a in e.shape), min(max(1.0, e.low), e.high))
+        for e in store.traits.extras
+        if e.default is None
+    }
+    return store.write(store.empty(d_k, d_v), keys, rng.standard_normal((n, d_v)), **extras).size

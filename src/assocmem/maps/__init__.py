@@ -1,0 +1,1 @@
+"""The shapes: activations, feature maps, sharpness."""

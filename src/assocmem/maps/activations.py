@@ -1,0 +1,249 @@
+"""The function σ that a store applies to a similarity: the activation of an MLP, the exponential of attention.
+
+Each is a frozen dataclass, callable on arrays of any namespace, shape in = shape out, dtype kept. They are
+shared words: stores apply them, theory integrates them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from assocmem.contract.arrays import Array, namespace
+from assocmem.contract.errors import InputError
+from assocmem.contract.requirement import is_number, is_whole, require, require_bool, with_python_numbers
+
+
+class Activation(ABC):
+    """σ: similarity (any shape) -> weight (same shape)."""
+
+    @abstractmethod
+    def __call__(self, s: Array) -> Array:
+        """Return σ(s), elementwise."""
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """σ(s) as a plain-text formula in s."""
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Similarities at which σ or one of its derivatives jumps; quadrature splits there."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Linear(Activation):
+    """σ(s) = s."""
+
+    def __call__(self, s: Array) -> Array:
+        """Return s."""
+        return s
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return "s"
+
+
+@dataclass(frozen=True)
+class ReLU(Activation):
+    """σ(s) = max(0, s - threshold)^power.
+
+    power: any number > 0 (1 ReLU, 2 Primer's squared ReLU, 3 cubed). threshold: in units of similarity, any
+    finite number; a ReLU with bias b has threshold -b.
+    """
+
+    power: float = 1.0
+    threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        with_python_numbers(self)
+        fits = is_number(self.power) and self.power > 0
+        require(fits, "power", self, "a finite number > 0", self.power)
+        require(is_number(self.threshold), "threshold", self, "finite", self.threshold)
+
+    def __call__(self, s: Array) -> Array:
+        """Return max(0, s - threshold)^power."""
+        xp = namespace(s)
+        if self.threshold:
+            s = s - self.threshold
+        positive = xp.maximum(s, xp.zeros_like(s))
+        if self.power == 1:
+            return positive
+        if self.power == 2:
+            return positive * s
+        if self.power == 3:
+            return positive * s * s
+        return positive**self.power
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """The threshold."""
+        return (self.threshold,)
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        inner = "s" if not self.threshold else f"s - {self.threshold:g}"
+        return f"max(0, {inner})" + ("" if self.power == 1 else f"^{self.power:g}")
+
+
+@dataclass(frozen=True)
+class Swish(Activation):
+    """σ(s) = s / (1 + e^-s), also called SiLU."""
+
+    def __call__(self, s: Array) -> Array:
+        """Return s times the logistic function of s."""
+        return s * logistic(s)
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return "s / (1 + exp(-s))"
+
+
+@dataclass(frozen=True)
+class SwiGLU(Activation):
+    """σ(s) = s Swish(s) = s^2 / (1 + e^-s): SwiGLU whose gate shares the keys' weights."""
+
+    def __call__(self, s: Array) -> Array:
+        """Return s^2 times the logistic function of s."""
+        return s * s * logistic(s)
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return "s^2 / (1 + exp(-s))"
+
+
+@dataclass(frozen=True)
+class GELU(Activation):
+    """σ(s) = s Φ(s), Φ the normal distribution function; `tanh` takes GPT-2's approximation of it."""
+
+    tanh: bool = False
+
+    def __post_init__(self) -> None:
+        require_bool("tanh", self, self.tanh)
+
+    def __call__(self, s: Array) -> Array:
+        """Return s Φ(s)."""
+        xp = namespace(s)
+        if self.tanh:
+            return 0.5 * s * (1 + xp.tanh(math.sqrt(2 / math.pi) * (s + 0.044715 * s**3)))
+        return s * _normal_cdf(s)
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        if self.tanh:
+            return "s/2 (1 + tanh(sqrt(2/pi) (s + 0.044715 s^3)))"
+        return "s Phi(s)"
+
+
+@dataclass(frozen=True)
+class ExpSeries(Activation):
+    """σ(s) = sum over p < terms of (beta s)^p / p!: the first terms of the exponential's power series.
+
+    terms: whole number >= 1. beta: sharpness >= 0 on unit keys. An even number of terms can make σ negative.
+    """
+
+    terms: int
+    beta: float
+
+    def __post_init__(self) -> None:
+        with_python_numbers(self)
+        require(is_whole(self.terms), "terms", self, "a whole number >= 1", self.terms)
+        fits = is_number(self.beta) and self.beta >= 0
+        require(fits, "beta", self, "a finite number >= 0", self.beta)
+
+    def __call__(self, s: Array) -> Array:
+        """Return the truncated series by Horner's rule."""
+        total = namespace(s).ones_like(s)
+        for p in range(self.terms - 1, 0, -1):
+            total = total * s * (self.beta / p) + 1
+        return total
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return f"sum_{{p<{self.terms}}} ({self.beta:g} s)^p / p!"
+
+
+@dataclass(frozen=True)
+class Exp(Activation):
+    """σ(s) = e^(beta (s - 1)): the softmax numerator, scaled so that the weight at s = 1 is one.
+
+    beta: sharpness >= 0 on unit keys, infinity allowed in theory (a call needs a finite one). The common
+    factor e^-beta cancels in every ratio and keeps the weight of a unit key's own similarity at 1.
+    """
+
+    beta: float
+
+    def __post_init__(self) -> None:
+        with_python_numbers(self)
+        fits = (is_number(self.beta) and self.beta >= 0) or self.beta == math.inf
+        require(bool(fits), "beta", self, "a number >= 0", self.beta)
+
+    def __call__(self, s: Array) -> Array:
+        """Return e^(beta (s - 1))."""
+        if math.isinf(self.beta):
+            raise InputError("`beta` of Exp must be finite when it is applied to similarities; got inf.")
+        return namespace(s).exp(self.beta * (s - 1))
+
+    @property
+    def formula(self) -> str:
+        """The formula."""
+        return f"exp({self.beta:g} (s - 1))"
+
+
+@dataclass(frozen=True)
+class Custom(Activation):
+    """σ given as any Python function of an array of similarities, with a name for tables.
+
+    kinks: similarities at which the function or its slope jumps; naming them makes theory faster and surer.
+    """
+
+    function: Callable[[Array], Array]
+    name: str = "custom"
+    kinks: tuple[float, ...] = ()
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """The kinks it was given."""
+        return self.kinks
+
+    def __call__(self, s: Array) -> Array:
+        """Return function(s), refusing a result of another shape."""
+        result = self.function(s)
+        if getattr(result, "shape", None) != s.shape:
+            raise InputError(
+                f"the activation {self.name!r} must return an array of its input's shape {tuple(s.shape)}; "
+                f"got {getattr(result, 'shape', type(result).__name__)}."
+            )
+        return result
+
+    @property
+    def formula(self) -> str:
+        """The name it was given."""
+        return f"{self.name}(s)"
+
+
+def logistic(s: Array) -> Array:
+    """Return 1 / (1 + e^-s) without overflow at either end."""
+    xp = namespace(s)
+    decay = xp.exp(-xp.abs(s))
+    return xp.where(s >= 0, xp.ones_like(s), decay) / (1 + decay)
+
+
+def _normal_cdf(s: Array) -> Array:
+    xp = namespace(s)
+    if hasattr(xp, "special"):
+        return 0.5 * xp.special.erfc(-s / math.sqrt(2))
+    from scipy.special import ndtr
+
+    from assocmem.contract.arrays import to_numpy
+
+    return xp.asarray(ndtr(to_numpy(s)), dtype=s.dtype)

@@ -1,0 +1,188 @@
+"""Preparing keys before they are stored: raw, centred or whitened, fitted on other rows than those measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from assocmem.contract.arrays import Array, unit_rows
+from assocmem.contract.errors import InputError
+from assocmem.ruler.readings import Floats, checked_numbers
+
+Kind: TypeAlias = Literal["raw", "centred", "whitened"]
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """What is done to keys before a store sees them. Made by `Preparation.fit`.
+
+    kind: "raw" leaves rows as they are, "centred" subtracts the mean of the fitted rows, "whitened" also turns
+        them to the axes of their covariance and gives every axis the same variance.
+    normalise: whether rows are then scaled to length one.
+    columns: the columns that are kept; of the others raw drops those that are zero in every fitted row, centring
+        those that are constant in all rows (`among`), whitening those that are constant in the fitted rows. dropped:
+        how many are not kept.
+    rank: number of directions that come out; directions_dropped: how many more the kept columns have, whose
+        variance is at most `tolerance` times the largest.
+    tolerance: relative to the largest variance. shrinkage: share in [0, 1] of the mean variance that is mixed
+        into every direction's variance before whitening.
+    n_fitted: rows that it was fitted on. note: what else to know. scale: what rows are divided by before `axes` turn
+        them, so that no square leaves the range.
+    """
+
+    kind: str
+    normalise: bool
+    columns: np.ndarray[Any, np.dtype[np.int64]] = field(repr=False)
+    mean: Floats = field(repr=False)
+    axes: Floats | None = field(repr=False)
+    d: int
+    rank: int
+    directions_dropped: int
+    tolerance: float
+    shrinkage: float
+    n_fitted: int
+    note: str = ""
+    scale: float = 1.0
+
+    @property
+    def dropped(self) -> int:
+        """Number of columns that are not kept."""
+        return self.d - int(self.columns.size)
+
+    @property
+    def words(self) -> str:
+        """The preparation in words, as results name it."""
+        text = self.kind if self.kind == "raw" else f"{self.kind} (fitted on {self.n_fitted} other rows)"
+        return text + (", scaled to length one" if self.normalise else "")
+
+    @classmethod
+    def fit(
+        cls,
+        rows: Array,
+        kind: Kind = "raw",
+        *,
+        normalise: bool = False,
+        tolerance: float | None = None,
+        shrinkage: float = 0.0,
+        among: Array | None = None,
+        name: str = "rows",
+    ) -> Preparation:
+        """Return the preparation fitted on rows (n, d), which should not be the rows that are then measured.
+
+        Parameters
+        ----------
+        kind: "raw", "centred" or "whitened". normalise: scale prepared rows to length one.
+        tolerance: directions whose variance is at most this times the largest are dropped when whitening;
+            max(n, d) times the float64 rounding unit (2.2e-16) by default.
+        shrinkage: in [0, 1], for whitening from few rows: variances become (1 - shrinkage) times themselves plus
+            shrinkage times their mean over the directions that are kept.
+        among: all rows (n', d) that will be prepared, for centring: columns that vary in them stay, though they be
+            constant in the fitted rows. The fitted rows by default. name: what refusals call the rows.
+
+        Raises InputError for other shapes, fewer than two rows (one suffices for raw), rows without any variance
+        (without any number but zero, for raw) and settings out of range; NonFiniteError naming a bad row.
+        Cost: n d^2 + d^3 for whitening, n d otherwise.
+
+        >>> rows = np.random.default_rng(0).standard_normal((500, 3)) * [1.0, 5.0, 0.0]
+        >>> fitted = Preparation.fit(rows, "whitened")
+        >>> fitted.rank, fitted.dropped
+        (2, 1)
+        """
+        data = np.asarray(checked_numbers(rows, name, 2), dtype=np.float64)
+        least = 1 if kind == "raw" else 2
+        if kind not in ("raw", "centred", "whitened"):
+            raise InputError(f"`kind` of a preparation must be 'raw', 'centred' or 'whitened'; got {kind!r}.")
+        if data.ndim != 2 or data.shape[0] < least or data.shape[1] < 1:
+            raise InputError(
+                f"`rows` to fit a {kind} preparation on must have shape (n >= {least}, d); got {data.shape}."
+            )
+        if not 0 <= shrinkage <= 1:
+            raise InputError(f"`shrinkage` must lie in [0, 1]; got {shrinkage!r}.")
+        n, d = data.shape
+        limit = max(n, d) * float(np.finfo(np.float64).eps) if tolerance is None else float(tolerance)
+        if not 0 <= limit < 1:
+            raise InputError(f"`tolerance` must lie in [0, 1); got {tolerance!r}.")
+        wider = data
+        if among is not None and kind == "centred":
+            wider = np.asarray(checked_numbers(among, "among", 2), dtype=np.float64)
+            if wider.ndim != 2 or wider.shape[0] < 1 or wider.shape[1] != d:
+                raise InputError(f"`among` must have shape (n', d={d}); got {wider.shape}.")
+        lowest, highest = wider.min(axis=0), wider.max(axis=0)
+        kept = (lowest != 0) | (highest != 0) if kind == "raw" else lowest != highest
+        columns = np.flatnonzero(kept).astype(np.int64)
+        if columns.size == 0:
+            raise InputError(
+                f"`{name}` are {'zero' if kind == 'raw' else 'constant'} in every column; nothing is left."
+            )
+        mean = np.zeros(columns.size) if kind == "raw" else _mean(data[:, columns])
+        axes, notes, scale = None, [], 1.0
+        if kind == "whitened":
+            if columns.size < d:
+                notes.append(f"{d - columns.size} of {d} columns are constant in the rows it was fitted on")
+            centred = data[:, columns] - mean
+            scale = float(np.abs(centred).max())
+            axes = _whitening(centred / scale, limit, shrinkage)
+            if n <= columns.size:
+                notes.append(f"{n} rows fix at most {n - 1} of {columns.size} directions; fit on more rows")
+        rank = int(columns.size) if axes is None else axes.shape[1]
+        return cls(
+            kind, normalise, columns, mean, axes, d, rank, int(columns.size) - rank, limit, float(shrinkage), n,
+            "; ".join(notes), scale,
+        )  # fmt: skip
+
+    def apply(self, rows: Array, name: str = "rows", places: Sequence[int] | None = None) -> Floats:
+        """Return prepared rows (..., n, rank), float64.
+
+        name, places: what sentences about rows (n, d) call the array, and each row's number in it, where these are
+        rows of a larger one.
+
+        Whitened rows have mean squared length one over the fitted rows. Raises InputError for another width, for
+        raw rows that use a column which was zero throughout the fitted rows, and for rows of length zero where
+        they are to be normalised, naming the first.
+        """
+        data = np.asarray(checked_numbers(rows, name, 2), dtype=np.float64)
+        if data.shape[-1] != self.d:
+            raise InputError(f"`{name}` must have the width {self.d} of the fitted rows; got {data.shape[-1]}.")
+        if self.kind == "raw" and self.dropped:
+            left = np.delete(data, self.columns, axis=-1)
+            if left.any():
+                column = int(np.setdiff1d(np.arange(self.d), self.columns)[np.argwhere(left)[0][-1]])
+                raise InputError(
+                    f"column {column} was zero in every fitted row and is not here; fit on these rows too."
+                )
+        prepared: Floats = data[..., self.columns] - self.mean
+        if self.axes is not None:
+            prepared = prepared / self.scale @ self.axes
+        return _unit(prepared, name, places) if self.normalise else prepared
+
+
+def _whitening(centred: Floats, limit: float, shrinkage: float) -> Floats:
+    """Return the map (d, rank) to uncorrelated axes of equal variance 1/rank; entries are at most one."""
+    square = np.linalg.qr(centred, mode="r")
+    _, singular, axes = np.linalg.svd(square, full_matrices=False)
+    variances = singular**2 / (centred.shape[0] - 1)
+    kept = variances > limit * variances[0]
+    variances, axes = variances[kept], axes[kept]
+    mixed = (1 - shrinkage) * variances + shrinkage * variances.mean()
+    return np.asarray(axes.T / np.sqrt(mixed * variances.size), dtype=np.float64)
+
+
+def _mean(rows: Floats) -> Floats:
+    """Return the mean row, without overflow of the sum."""
+    scale = float(np.abs(rows).max()) or 1.0
+    return np.asarray((rows / scale).mean(axis=0) * scale, dtype=np.float64)
+
+
+def _unit(rows: Floats, name: str, places: Sequence[int] | None) -> Floats:
+    zero = ~rows.any(axis=-1)
+    if zero.any():
+        at = np.argwhere(zero)[0]
+        place: object = int(at[0]) if at.size == 1 else tuple(int(i) for i in at)
+        if places is not None:
+            place = places[int(at[-1])]
+        which = "" if name == "rows" else f" of `{name}`"
+        raise InputError(f"row {place}{which} has length zero after preparation and cannot be scaled to length one.")
+    return np.asarray(unit_rows(rows, "rows"), dtype=np.float64)
