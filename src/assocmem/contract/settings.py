@@ -15,6 +15,13 @@ from assocmem._version import __version__
 from assocmem.contract.errors import FileFormatError, InputError
 from assocmem.contract.store import Store
 
+MOVED = {
+    "assocmem.core.activation": "assocmem.maps.activations",
+    "assocmem.core.features": "assocmem.maps.features",
+    "assocmem.core.sharpness": "assocmem.maps.sharpness",
+}
+"""Modules by the names that files of format 1 may hold (version 0.1.0), and what they are called now."""
+
 
 def class_name(kind: type) -> str:
     """Return module and name of a class."""
@@ -64,6 +71,7 @@ def decoded(value: Any, kind: str | None, file: Path) -> Any:
 def _found_class(name: str, file: Path) -> Any:
     """Return a dataclass of this package or of a module that is already imported; a file imports nothing else."""
     module_name, _, qualified = name.partition(":")
+    module_name = MOVED.get(module_name, module_name)
     if module_name.split(".")[0] == "assocmem":
         try:
             module = importlib.import_module(module_name)
