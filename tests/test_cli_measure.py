@@ -94,7 +94,7 @@ def test_values_and_queries_of_ones_own(ask, arrays):
     words = ["measure", "--keys", arrays / "keys.npy", "--store", "softmax", "--beta", 4, "--normalise"]
     clean = ask(*words, "--values", arrays / "values.npy", "--json").json
     noisy = ask(*words, "--queries", arrays / "queries.npy", "--targets", arrays / "targets.npy", "--json").json
-    assert {row["reading"] for row in clean["curve"]} == {"vectors"}
+    assert {row["estimator"] for row in clean["curve"]} == {"vectors"}
     at = max(row["n_memories"] for row in noisy["curve"])
     ratio = {
         name: next(row["value"] for row in data["curve"] if row["n_memories"] == at)

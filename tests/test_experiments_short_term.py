@@ -22,7 +22,7 @@ from assocmem.experiments.experiment import Settings
 from assocmem.experiments.precision import passed
 from assocmem.inputs import draw_pairs
 from assocmem.lab.precision import measurable_dtypes, rounding_curves
-from assocmem.lab.retrieval import choice_capacities, state_exponent, wrong_share
+from assocmem.lab.retrieval import retrieval_capacities, state_exponent, wrong_share
 from assocmem.report.figures import chart, specification
 from assocmem.stores.lookup import make_store, stores
 from assocmem.stores.outer import OuterProduct
@@ -62,7 +62,7 @@ def test_the_choice_capacity_of_the_outer_product_lies_between_counts_by_hand() 
 
     200 trials put its standard error at about 0.4 %; the counts lie more than 3 of them from 5 %.
     """
-    found = choice_capacities(["outer-product"], [12], workers=1)[0].capacity
+    found = retrieval_capacities(["outer-product"], [12], workers=1)[0].capacity
     assert found.low is not None
     assert found.high is not None
     assert (
@@ -73,10 +73,10 @@ def test_the_choice_capacity_of_the_outer_product_lies_between_counts_by_hand() 
 
 
 def test_no_answer_below_two_pairs_and_none_beyond_the_largest() -> None:
-    mean = choice_capacities(["linear-attention"], [16], workers=1, recalls=256)[0]
+    mean = retrieval_capacities(["linear-attention"], [16], workers=1, recalls=256)[0]
     assert mean.row()["value"] is None
     assert "smallest M = 2" in mean.row()["reason"]
-    kept = choice_capacities(["softmax"], [32], largest=64, workers=1, recalls=256)[0]
+    kept = retrieval_capacities(["softmax"], [32], largest=64, workers=1, recalls=256)[0]
     assert kept.row()["value"] is None
     assert kept.row()["right"] > 0.95
     assert [r["value"] for r in kept.held()] == [2, 4, 8, 16, 32, 64]
@@ -86,8 +86,8 @@ def test_no_answer_below_two_pairs_and_none_beyond_the_largest() -> None:
 
 
 def test_choice_does_not_depend_on_the_workers_and_has_its_definition_in_the_row() -> None:
-    a = choice_capacities(["delta-net", "outer-product"], [8], recalls=256, workers=1)
-    b = choice_capacities(["delta-net", "outer-product"], [8], recalls=256, workers=3)
+    a = retrieval_capacities(["delta-net", "outer-product"], [8], recalls=256, workers=1)
+    b = retrieval_capacities(["delta-net", "outer-product"], [8], recalls=256, workers=3)
     assert [x.row() for x in a] == [x.row() for x in b]
     assert a[0].row()["definition"].startswith("choice capacity (95 % right of C = M candidates)")
     assert state_exponent(a[:1]) is None
@@ -119,9 +119,9 @@ class _Asks(OuterProduct):
 def test_signs_and_required_extras_are_drawn_and_token_ids_refused() -> None:
     assert wrong_share(_Asks(), 16, 16, 3, trials=4).value is not None
     with pytest.raises(InputError, match="token ids"):
-        choice_capacities([("ids", _Asks(wants="ids"))], [8])
+        retrieval_capacities([("ids", _Asks(wants="ids"))], [8])
     with pytest.raises(InputError, match="share"):
-        choice_capacities(["softmax"], [8], share=1.0)
+        retrieval_capacities(["softmax"], [8], share=1.0)
 
 
 # ---------------------------------------------------------------------- rounding

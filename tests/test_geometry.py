@@ -1,7 +1,6 @@
 """Geometry of keys against brute force over all pairs, and preparations that are fitted on other rows."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.random import stream
 from assocmem.inputs import key_law, unit_rows
-from assocmem.ruler import Preparation, geometry
+from assocmem.ruler import Preparation, key_geometry
 
 
 def brute(rows):
@@ -29,7 +28,7 @@ def test_geometry_is_brute_force(n, d):
     rows[1] = 0
     if n > 6:
         rows[4] = rows[2]
-    found = geometry(rows)
+    found = key_geometry(rows)
     cosines = brute(rows)
     assert found.effective_dimension == pytest.approx(1 / np.mean(cosines**2)) if np.any(cosines) else True
     assert found.mean_cosine == pytest.approx(np.mean(cosines), abs=1e-14)
@@ -47,28 +46,28 @@ def test_geometry_is_brute_force(n, d):
 
 def test_geometry_in_blocks_equals_in_one_piece(monkeypatch):
     rows = stream(0, "blocks").standard_normal((50, 4)).astype(np.float32)
-    whole = geometry(rows)
-    monkeypatch.setattr(sys.modules["assocmem.ruler.geometry"], "_BLOCK", 40)
-    parts = geometry(rows)
+    whole = key_geometry(rows)
+    monkeypatch.setattr("assocmem.ruler.geometry._BLOCK", 40)
+    parts = key_geometry(rows)
     assert parts.effective_dimension == pytest.approx(whole.effective_dimension, rel=1e-12)
     assert parts.participation_ratio_centred == pytest.approx(whole.participation_ratio_centred, rel=1e-12)
     assert parts.norm_std == pytest.approx(whole.norm_std, rel=1e-12)
 
 
 def test_uniform_keys_use_every_direction_and_shared_means_leave_few():
-    assert geometry(unit_rows(stream(0, "u"), 3000, 32)).effective_dimension == pytest.approx(32, rel=0.02)
-    alike = geometry(key_law("equal-cosine", rho=0.5).draw(stream(0, "e"), 3000, 32))
+    assert key_geometry(unit_rows(stream(0, "u"), 3000, 32)).effective_dimension == pytest.approx(32, rel=0.02)
+    alike = key_geometry(key_law("equal-cosine", rho=0.5).draw(stream(0, "e"), 3000, 32))
     assert alike.effective_dimension == pytest.approx(1 / (0.25 + 0.25 / 31), rel=0.02)
     assert alike.shared_mean_share == pytest.approx(0.5, abs=0.01)
     flat = key_law("spectrum", eigenvalues=(1.0,) * 4 + (0.0,) * 28).draw(stream(0, "s"), 3000, 32)
-    assert geometry(flat).participation_ratio == pytest.approx(4, rel=0.02)
-    assert geometry(flat).constant_columns == 28
+    assert key_geometry(flat).participation_ratio == pytest.approx(4, rel=0.02)
+    assert key_geometry(flat).constant_columns == 28
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_geometry_does_not_depend_on_the_scale(scale):
     rows = stream(0, "scale").standard_normal((20, 5))
-    plain, scaled = geometry(rows), geometry(rows * scale)
+    plain, scaled = key_geometry(rows), key_geometry(rows * scale)
     assert scaled.effective_dimension == pytest.approx(plain.effective_dimension)
     assert scaled.participation_ratio == pytest.approx(plain.participation_ratio)
     assert scaled.shared_mean_share == pytest.approx(plain.shared_mean_share)
@@ -76,17 +75,17 @@ def test_geometry_does_not_depend_on_the_scale(scale):
 
 
 def test_geometry_of_special_keys_has_reasons_instead_of_nan():
-    orthogonal = geometry(np.eye(3))
+    orthogonal = key_geometry(np.eye(3))
     assert orthogonal.effective_dimension is None
     assert "orthogonal" in orthogonal.reason
-    single = geometry(np.ones((1, 4)))
+    single = key_geometry(np.ones((1, 4)))
     assert single.effective_dimension is None
     assert "no pairs" in single.reason
     assert single.participation_ratio_centred is None
-    nothing = geometry(np.zeros((3, 4)))
+    nothing = key_geometry(np.zeros((3, 4)))
     assert (nothing.participation_ratio, nothing.shared_mean_share) == (None, None)
     assert "all keys are zero" in nothing.reason
-    same = geometry(np.tile([0.1, 0.2, 0.3], (5, 1)))
+    same = key_geometry(np.tile([0.1, 0.2, 0.3], (5, 1)))
     assert same.effective_dimension == pytest.approx(1)
     assert same.participation_ratio_centred is None
     assert same.duplicates == 4
@@ -96,24 +95,24 @@ def test_geometry_of_special_keys_has_reasons_instead_of_nan():
 
 
 def test_zeros_of_both_signs_are_one_key():
-    assert geometry(np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])).duplicates == 1
+    assert key_geometry(np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])).duplicates == 1
 
 
 def test_geometry_takes_integers_float32_and_torch():
     rows = stream(0, "int").integers(-3, 4, (20, 5))
-    truth = geometry(rows.astype(float))
-    assert geometry(rows) == truth
-    assert geometry(rows.astype(np.float32)).effective_dimension == pytest.approx(truth.effective_dimension)
+    truth = key_geometry(rows.astype(float))
+    assert key_geometry(rows) == truth
+    assert key_geometry(rows.astype(np.float32)).effective_dimension == pytest.approx(truth.effective_dimension)
     torch = pytest.importorskip("torch")
-    assert geometry(torch.from_numpy(rows)) == truth
+    assert key_geometry(torch.from_numpy(rows)) == truth
 
 
 @pytest.mark.parametrize("bad", [np.ones(4), np.ones((2, 3, 4)), np.ones((0, 4)), np.ones((4, 0))])
 def test_geometry_wants_a_matrix(bad):
     with pytest.raises(InputError, match="`keys`"):
-        geometry(bad)
+        key_geometry(bad)
     with pytest.raises(NonFiniteError, match="row 1"):
-        geometry(np.array([[1.0, 2.0], [np.inf, 0.0]]))
+        key_geometry(np.array([[1.0, 2.0], [np.inf, 0.0]]))
 
 
 # ---------------------------------------------------------------- preparations
@@ -147,7 +146,7 @@ def test_whitening_makes_the_fitted_rows_white_and_others_nearly():
     outside = np.cov(fitted.apply(rows).T)
     assert 1e-4 < abs(outside - np.eye(5) / 5).max() < 0.02
     assert np.mean(np.sum(inside**2, axis=1)) == pytest.approx(1, rel=1e-3)
-    raw, white = geometry(rows).effective_dimension, geometry(fitted.apply(rows)).effective_dimension
+    raw, white = key_geometry(rows).effective_dimension, key_geometry(fitted.apply(rows)).effective_dimension
     assert raw < 2
     assert white > 4.8
 
@@ -189,7 +188,8 @@ def test_a_stated_tolerance_and_shrinkage_are_used():
     np.testing.assert_allclose(got, np.sort(variances / mixed_variances) / 5, rtol=1e-10)
     whole = Preparation.fit(fit_on, "whitened", shrinkage=1.0)
     np.testing.assert_allclose(
-        geometry(whole.apply(fit_on)).participation_ratio, geometry(fit_on - fit_on.mean(axis=0)).participation_ratio
+        key_geometry(whole.apply(fit_on)).participation_ratio,
+        key_geometry(fit_on - fit_on.mean(axis=0)).participation_ratio,
     )
     assert (shrunk.shrinkage, shrunk.n_fitted) == (0.5, 300)
 

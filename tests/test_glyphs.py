@@ -8,7 +8,7 @@ import pytest
 from assocmem.contract.errors import InputError
 from assocmem.inputs import glyph_pairs
 from assocmem.inputs.glyphs import glyphs
-from assocmem.ruler import geometry
+from assocmem.ruler import key_geometry
 from assocmem.stores.outer import OuterProduct
 
 
@@ -53,8 +53,8 @@ def test_the_mean_is_taken_out_and_put_back():
     font = glyphs()
     np.testing.assert_allclose(font.values.mean(axis=0), 0, atol=1e-15)
     np.testing.assert_allclose(font.picture(font.values), font.images, atol=1e-14)
-    assert geometry(font.images.reshape(1024, -1)).shared_mean_share > 0.3
-    assert geometry(font.values).shared_mean_share < 1e-20
+    assert key_geometry(font.images.reshape(1024, -1)).shared_mean_share > 0.3
+    assert key_geometry(font.values).shared_mean_share < 1e-20
     with pytest.raises(InputError, match="256"):
         font.picture(np.zeros((2, 255)))
 

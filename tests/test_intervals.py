@@ -208,7 +208,7 @@ def test_the_choice_capacity_covers():
     def experiment(rng):
         wrong = 0.05 * (memories / 100) ** 1.3
         right = 1 - rng.binomial(recalls, wrong, (trials, memories.size)) / recalls
-        found = ruler.choice_capacity(memories, right, recalls_per_trial=recalls)
+        found = ruler.retrieval_capacity(memories, right, recalls_per_trial=recalls)
         return found.low, found.high, 100.0
 
     assert_covers("choice", experiment)

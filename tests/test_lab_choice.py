@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
-from assocmem.lab.retrieval import choice_capacities
-from assocmem.ruler import geometry
+from assocmem.lab.retrieval import retrieval_capacities
+from assocmem.ruler import key_geometry
 
 
 @pytest.mark.parametrize("width", [0, 1, 2.5, "16", True])
 def test_widths_are_whole_numbers_from_two(width):
     with pytest.raises(InputError, match="`widths` must hold whole numbers >= 2; got"):
-        choice_capacities(["outer-product"], [width], workers=1)
+        retrieval_capacities(["outer-product"], [width], workers=1)
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ def test_widths_are_whole_numbers_from_two(width):
 )  # fmt: skip
 def test_settings_out_of_range_are_named(name, given):
     with pytest.raises(InputError, match=f"`{name}` must be a"):
-        choice_capacities(["outer-product"], [4], workers=1, **{name: given})
+        retrieval_capacities(["outer-product"], [4], workers=1, **{name: given})
 
 
 def test_settings_of_numpy_are_numbers_too():
-    found = choice_capacities(
+    found = retrieval_capacities(
         ["outer-product"], np.array([4]), share=np.float64(0.9), recalls=np.int64(64), largest=np.int32(8), workers=1
     )
     assert max(n for n, _ in found[0].curve) <= 8
@@ -38,4 +38,4 @@ def test_settings_of_numpy_are_numbers_too():
 @pytest.mark.parametrize("keys", ["x", None, [["a"]]])
 def test_a_geometry_of_no_numbers_is_refused(keys):
     with pytest.raises(InputError, match="`keys` must hold real numbers"):
-        geometry(keys)
+        key_geometry(keys)

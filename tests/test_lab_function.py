@@ -15,7 +15,7 @@ from assocmem.lab.capacity import capacity
 from assocmem.lab.keys import key_ratios
 from assocmem.lab.labelled import subjects
 from assocmem.lab.plans import KeyPlan
-from assocmem.lab.trials import has_weights, reading_of
+from assocmem.lab.trials import estimator_of, has_weights
 from assocmem.maps.activations import ReLU
 from assocmem.stores import function as function_room
 from assocmem.stores.function import FunctionStore
@@ -58,7 +58,7 @@ def test_memory_grows_with_m_and_not_with_its_square():
 def test_a_row_of_weights_at_once_breaks_the_bound(monkeypatch):
     # The broken twin, as it was: one-hot values of width M.
     monkeypatch.setattr(function_room, "ONE_HOT_AT_ONCE", 1 << 62)
-    assert peak(plan_of(FunctionStore(cube), reading="weights")) > 10 * MULTIPLE
+    assert peak(plan_of(FunctionStore(cube), estimator="weights")) > 10 * MULTIPLE
 
 
 def test_a_trial_calls_the_function_once_with_a_channel_for_each_target():
@@ -78,7 +78,7 @@ def test_a_trial_calls_the_function_once_with_a_channel_for_each_target():
 def test_a_function_is_read_by_vectors_and_a_store_with_weights_by_them():
     assert not has_weights(FunctionStore(cube))
     assert has_weights(MLP(ReLU(3)))
-    assert (reading_of(FunctionStore(cube), 512), reading_of(FunctionStore(cube), 513)) == ("weights", "vectors")
+    assert (estimator_of(FunctionStore(cube), 512), estimator_of(FunctionStore(cube), 513)) == ("weights", "vectors")
 
 
 @pytest.mark.parametrize("masked", [False, True])

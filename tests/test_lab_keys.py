@@ -82,9 +82,9 @@ def test_the_agreement_is_not_empty():
 
 def test_the_vector_reading_has_the_mean_square_of_the_weights():
     plan = {"seed": 2, "trials": 300, "workers": 1}
-    (rows,) = key_curves(["outer-product"], 32, [100], reading="weights", **plan)
-    (vectors,) = key_curves(["outer-product"], 32, [100], reading="vectors", **plan)
-    assert (rows["reading"], vectors["reading"]) == ("weights", "vectors")
+    (rows,) = key_curves(["outer-product"], 32, [100], estimator="weights", **plan)
+    (vectors,) = key_curves(["outer-product"], 32, [100], estimator="vectors", **plan)
+    assert (rows["estimator"], vectors["estimator"]) == ("weights", "vectors")
     assert vectors["value"] == pytest.approx(rows["value"], rel=0.01)
     assert rows["low"] < rows["theory"] < rows["high"]
 
@@ -125,12 +125,12 @@ def test_targets_of_a_store_that_forgets_lie_anywhere():
 
 def test_stores_that_are_not_linear_are_read_by_projection_and_median():
     (row,) = key_curves(["ttt-mlp"], 16, [8], trials=6, targets=4, workers=1)
-    assert (row["reading"], row["statistic"]) == ("projection", "median")
+    assert (row["estimator"], row["statistic"]) == ("projection", "median")
 
 
 def test_weights_of_each_channel_are_read_as_such():
     (row,) = key_curves(["mamba"], 16, [6], trials=8, targets=4, d_v=8, workers=1)
-    assert row["reading"] == "weights"
+    assert row["estimator"] == "weights"
     assert row["value"] > 0
 
 
@@ -162,7 +162,9 @@ def test_other_laws_of_keys_have_their_own_theory():
 @pytest.mark.parametrize("name", ["softmax", "outer-product"])
 def test_many_pairs_written_block_by_block_give_the_ratios_of_one_write(monkeypatch, name):
     store = SoftmaxAttention(4.0) if name == "softmax" else OuterProduct()
-    plan = KeyPlan("", subjects((name, store)), 16, (3000,), trials=1, targets=5, cosines=(1.0, 0.8), reading="vectors")
+    plan = KeyPlan(
+        "", subjects((name, store)), 16, (3000,), trials=1, targets=5, cosines=(1.0, 0.8), estimator="vectors"
+    )
     whole = key_ratios(plan, workers=1)[3000]
     monkeypatch.setattr(keys_room, "LARGE", 2000)
     monkeypatch.setattr(large, "WRITTEN_AT_ONCE", 700)

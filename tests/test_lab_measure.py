@@ -174,7 +174,7 @@ def test_own_values_are_read_by_vectors():
     keys, rng = drawn(100, 16), np.random.default_rng(3)
     random = measure(keys, rng.standard_normal((100, 12)), stores=["outer-product"], normalise=True, workers=1)
     alike = measure(keys, 1 + 0.1 * rng.standard_normal((100, 12)), stores=["outer-product"], normalise=True, workers=1)
-    assert {row["reading"] for row in random.curve} == {"vectors"}
+    assert {row["estimator"] for row in random.curve} == {"vectors"}
     assert random.curve[-1]["value"] == pytest.approx(np.sqrt(99 / 16), rel=0.2)
     assert alike.curve[-1]["choice"] < random.curve[-1]["choice"] + 0.2
 

@@ -247,7 +247,7 @@ def test_a_noisy_query_weakens_the_signal_alone():
 
 def test_the_reading_by_vectors_draws_gaussian_values():
     rows = similarity_curves(
-        ["outer-product"], 64, [400, 25_600], streams=50, readings=("weights", "vectors"), d_v=10, seed=5, workers=1
+        ["outer-product"], 64, [400, 25_600], streams=50, estimators=("weights", "vectors"), d_v=10, seed=5, workers=1
     )
     weights, vectors = (row["value"] for row in rows[:2])
     # E chi2(10) E 1/chi2(10) = 10/8; 3200 trials, scatter of the quotient 0.97.
@@ -291,7 +291,7 @@ def test_a_curve_does_not_change_when_a_store_is_added():
         ({"memories": []}, "`memories` must be"),
         ({"memories": [0]}, "`memories` must be"),
         ({"streams": 0}, "`streams` and `pieces`"),
-        ({"readings": ("projection",)}, "`readings` must be among"),
+        ({"estimators": ("projection",)}, "`estimators` must be among"),
         ({"stores": ["relu", "relu"]}, "two stores are labelled 'relu'"),
         ({"stores": [3]}, "a store must be given by its key"),
         ({"memories": [2**30], "statistics": ("median",)}, "only the rms can be measured beyond"),

@@ -218,7 +218,7 @@ def test_the_newest_pair_of_the_delta_rule_is_exact_and_its_age_is_counted_from_
 
 def test_stores_that_are_not_linear_have_the_projection_ratio_alone() -> None:
     rows = age_curves(["ttt-mlp"], 8, 12, [0, 3], trials=6, d_v=8, workers=1)
-    assert {(r["quantity"], r["reading"]) for r in rows} == {("ratio", "projection")}
+    assert {(r["quantity"], r["estimator"]) for r in rows} == {("ratio", "projection")}
 
 
 def left(store: object, memories: list[int], **settings: object) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""The ruler: readings, recall weights, estimates, capacity, choice, information, held to slow truths."""
+"""The ruler: estimators, recall weights, estimates, capacity, choice, information, held to slow truths."""
 
 import math
 
@@ -21,7 +21,7 @@ def slow_ratio(weights, target):
     return math.sqrt(sum(w * w for i, w in enumerate(weights) if i != target)) / abs(weights[target])
 
 
-# ---------------------------------------------------------------- readings
+# ---------------------------------------------------------------- estimators of the ratio
 
 
 def test_by_weights_is_the_definition():
@@ -34,7 +34,7 @@ def test_by_weights_is_the_definition():
 def test_by_weights_in_blocks_equals_in_one_piece(monkeypatch):
     weights, targets = RNG.standard_normal((2, 7, 9)), RNG.integers(0, 9, 7)
     whole = ruler.by_weights(weights, targets)
-    monkeypatch.setattr("assocmem.ruler.readings._BLOCK", 20)
+    monkeypatch.setattr("assocmem.ruler.ratio._BLOCK", 20)
     np.testing.assert_array_equal(ruler.by_weights(weights, targets), whole)
 
 
@@ -147,7 +147,7 @@ def test_bad_arrays_are_refused_in_words(call, error, word):
         call()
 
 
-def test_readings_take_torch_and_half_precision():
+def test_estimators_take_torch_and_half_precision():
     torch = pytest.importorskip("torch")
     weights = RNG.standard_normal((2, 5))
     truth = ruler.by_weights(weights, [0, 4])
@@ -345,7 +345,7 @@ def test_an_infinite_ratio_is_said_so():
 
 
 def test_an_estimate_carries_what_repeats_it():
-    found = ruler.summarise([0.9, 1.1], "rms", reading="vectors", seed=5, sampler="keys")
+    found = ruler.summarise([0.9, 1.1], "rms", estimator="vectors", seed=5, sampler="keys")
     assert (found.seed, found.sampler, found.statistic, found.level) == (5, "keys", "rms", 0.95)
     assert found.definition.startswith("root mean square over trials of the interference-to-signal ratio by vectors")
     assert "Hall" in found.method
@@ -362,8 +362,8 @@ def test_an_estimate_carries_what_repeats_it():
         ([[[1.0]]], {}, "shape"),
         (np.zeros((3, 0)), {}, "at least one target"),
         ([1.0], {"statistic": "mode"}, "`statistic`"),
-        ([1.0], {"reading": "tea leaves"}, "`reading`"),
-        ([1.0], {"reading": "projection", "statistic": "mean"}, "median only"),
+        ([1.0], {"estimator": "tea leaves"}, "`estimator`"),
+        ([1.0], {"estimator": "projection", "statistic": "mean"}, "median only"),
         ([1.0], {"level": 1.0}, "`level`"),
     ],
 )
@@ -378,8 +378,8 @@ def test_two_definitions_are_not_put_together():
     assert ruler.same_definition([rms, again]) == rms.definition
     others = [
         ruler.summarise([1.0, 1.1], "mean"),
-        ruler.summarise([1.0, 1.1], "rms", reading="vectors"),
-        ruler.choice_capacity([10, 20], [[1.0, 0.5]] * 3, recalls_per_trial=10),
+        ruler.summarise([1.0, 1.1], "rms", estimator="vectors"),
+        ruler.retrieval_capacity([10, 20], [[1.0, 0.5]] * 3, recalls_per_trial=10),
     ]
     for other in others:
         with pytest.raises(InputError, match="different definitions"):
@@ -610,17 +610,17 @@ def test_measured_capacity_of_the_outer_product_is_65():
 def test_right_choices_are_the_argmax():
     recalls, candidates = RNG.standard_normal((5, 4)), RNG.standard_normal((7, 4))
     best = np.argmax(recalls @ candidates.T, axis=1)
-    assert ruler.right_choices(recalls, candidates, best).all()
-    assert not ruler.right_choices(recalls, candidates, (best + 1) % 7).any()
+    assert ruler.top1_right(recalls, candidates, best).all()
+    assert not ruler.top1_right(recalls, candidates, (best + 1) % 7).any()
 
 
 def test_right_choices_in_blocks_and_batches(monkeypatch):
     recalls, candidates = RNG.standard_normal((2, 5, 4)), RNG.standard_normal((7, 4))
     targets = RNG.integers(0, 7, 5)
-    whole = ruler.right_choices(recalls, candidates, targets)
+    whole = ruler.top1_right(recalls, candidates, targets)
     assert whole.shape == (2, 5)
     monkeypatch.setattr("assocmem.ruler.retrieval._BLOCK", 14)
-    np.testing.assert_array_equal(ruler.right_choices(recalls, candidates, targets), whole)
+    np.testing.assert_array_equal(ruler.top1_right(recalls, candidates, targets), whole)
     np.testing.assert_array_equal(whole, np.argmax(recalls @ candidates.T, axis=-1) == targets)
 
 
@@ -629,17 +629,17 @@ def test_right_choices_among_candidates_of_each_item(monkeypatch):
     targets = RNG.integers(0, 7, (3, 2, 5))
     targets[0] = np.argmax(recalls[0] @ np.swapaxes(candidates[0], -1, -2), axis=-1)
     alone = [
-        ruler.right_choices(r, c, t)
+        ruler.top1_right(r, c, t)
         for r, c, t in zip(recalls.reshape(6, 5, 4), candidates.reshape(6, 7, 4), targets.reshape(6, 5), strict=True)
     ]
     for block in (1 << 22, 80, 3):
         monkeypatch.setattr("assocmem.ruler.retrieval._BLOCK", block)
-        right = ruler.right_choices(recalls, candidates, targets)
+        right = ruler.top1_right(recalls, candidates, targets)
         np.testing.assert_array_equal(right.reshape(6, 5), alone)
         assert right[0].all()
         assert not right.all()
     with pytest.raises(InputError, match=r"shape \(C, d_v=4\) or \(3, 2, C, d_v=4\), C >= 1; got \(2, 7, 4\)"):
-        ruler.right_choices(recalls, candidates[0], targets)
+        ruler.top1_right(recalls, candidates[0], targets)
 
 
 @pytest.mark.parametrize(
@@ -648,31 +648,31 @@ def test_right_choices_among_candidates_of_each_item(monkeypatch):
      ((1, 2, 0), (1, 4, 0), [[False, False]]), ((0, 2, 3), (0, 4, 3), [])],
 )  # fmt: skip
 def test_choices_of_nothing_or_by_nothing(recalls, candidates, right):
-    found = ruler.right_choices(np.zeros(recalls), np.zeros(candidates), list(range(recalls[-2])))
+    found = ruler.top1_right(np.zeros(recalls), np.zeros(candidates), list(range(recalls[-2])))
     assert found.shape == recalls[:-1]
     assert found.tolist() == right
 
 
 def test_ties_and_negatives_are_not_right():
-    assert not ruler.right_choices([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]], [0])[0]
-    assert not ruler.right_choices([[-1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [0])[0]
-    assert not ruler.right_choices([[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [0])[0]
+    assert not ruler.top1_right([[1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]], [0])[0]
+    assert not ruler.top1_right([[-1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [0])[0]
+    assert not ruler.top1_right([[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [0])[0]
 
 
 def test_choice_capacity_names_its_candidates_and_share():
     shares = np.ones((20, 1)) * [1.0, 0.99, 0.9, 0.5]
-    found = ruler.choice_capacity([10, 100, 1000, 10000], shares, recalls_per_trial=50, candidates=1000)
+    found = ruler.retrieval_capacity([10, 100, 1000, 10000], shares, recalls_per_trial=50, candidates=1000)
     assert found.definition.startswith("choice capacity (95 % right of C = 1000 candidates)")
     assert 100 < found.value < 1000
     assert found.low < found.value < found.high
     assert found.statistic == "share"
-    strict = ruler.choice_capacity([10, 100, 1000, 10000], shares, recalls_per_trial=50, share=0.99)
+    strict = ruler.retrieval_capacity([10, 100, 1000, 10000], shares, recalls_per_trial=50, share=0.99)
     assert strict.value == pytest.approx(100)
     assert "99 % right of C = M" in strict.definition
 
 
 def test_choice_capacity_not_reached_is_said():
-    found = ruler.choice_capacity([10, 100], [[1.0, 0.97]] * 3, recalls_per_trial=100)
+    found = ruler.retrieval_capacity([10, 100], [[1.0, 0.97]] * 3, recalls_per_trial=100)
     assert found.value is None
     assert found.reason == "not reached below M = 100; the share of wrong choices there is 0.03; raise --max-memories"
 
@@ -688,11 +688,11 @@ def test_choice_capacity_is_far_above_that_of_the_vector():
             keys, values, targets = pairs.keys[:m], pairs.values[:m], np.arange(8)
             recalls = store.recall(store.write(store.empty(d, d), keys, values), keys[targets])
             state_rows.append(np.sqrt(np.mean(ruler.by_vectors(recalls, values[targets], np.ones(8)) ** 2)))
-            choice_rows.append(np.mean(ruler.right_choices(recalls, values, targets)))
+            choice_rows.append(np.mean(ruler.top1_right(recalls, values, targets)))
         vector.append(state_rows)
         right.append(choice_rows)
-    clean = ruler.crossing(memories, vector, reading="vectors")
-    choice = ruler.choice_capacity(memories, right, recalls_per_trial=8)
+    clean = ruler.crossing(memories, vector, estimator="vectors")
+    choice = ruler.retrieval_capacity(memories, right, recalls_per_trial=8)
     assert clean.value == pytest.approx(49, rel=0.15)
     assert choice.value > 2 * clean.value
 
@@ -700,13 +700,13 @@ def test_choice_capacity_is_far_above_that_of_the_vector():
 @pytest.mark.parametrize(
     ("call", "word"),
     [
-        (lambda: ruler.right_choices(np.ones((2, 3)), np.ones((4, 2)), [0, 0]), "`candidates`"),
-        (lambda: ruler.right_choices(np.ones((2, 3)), np.ones((4, 3)), [0, 4]), "`targets`"),
-        (lambda: ruler.choice_capacity([1, 2], [[1.0, 1.2]], recalls_per_trial=5), "shares"),
-        (lambda: ruler.choice_capacity([1, 2], [[1.0, 0.5]], recalls_per_trial=0), "`recalls_per_trial`"),
-        (lambda: ruler.choice_capacity([1, 2], [[1.0, 0.5]], recalls_per_trial=[3]), "`recalls_per_trial`"),
-        (lambda: ruler.choice_definition(1), "`candidates`"),
-        (lambda: ruler.choice_definition(None, 1.0), "`share`"),
+        (lambda: ruler.top1_right(np.ones((2, 3)), np.ones((4, 2)), [0, 0]), "`candidates`"),
+        (lambda: ruler.top1_right(np.ones((2, 3)), np.ones((4, 3)), [0, 4]), "`targets`"),
+        (lambda: ruler.retrieval_capacity([1, 2], [[1.0, 1.2]], recalls_per_trial=5), "shares"),
+        (lambda: ruler.retrieval_capacity([1, 2], [[1.0, 0.5]], recalls_per_trial=0), "`recalls_per_trial`"),
+        (lambda: ruler.retrieval_capacity([1, 2], [[1.0, 0.5]], recalls_per_trial=[3]), "`recalls_per_trial`"),
+        (lambda: ruler.retrieval_definition(1), "`candidates`"),
+        (lambda: ruler.retrieval_definition(None, 1.0), "`share`"),
     ],
 )
 def test_bad_choices_are_refused(call, word):

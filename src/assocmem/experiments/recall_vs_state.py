@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
-from assocmem.lab.retrieval import DEFINITIONS, MeasuredChoice, choice_capacities, state_exponent
+from assocmem.lab.retrieval import DEFINITIONS, MeasuredRetrieval, retrieval_capacities, state_exponent
 from assocmem.stores.lookup import make_store, stores
 
 WIDTHS = (16, 32, 64, 128)
@@ -21,7 +21,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     keys = [key for key in stores() if make_store(key).traits.keys != "ids"]
     if settings.quick:
         keys = ["outer-product", "optimal-linear", "delta-net", "mamba-2", "softmax"]
-    found = choice_capacities(
+    found = retrieval_capacities(
         keys, widths, share=SHARE, recalls=settings.fewer(512, 256), largest=settings.fewer(0, 64) or None,
         seed=settings.seed, workers=settings.workers, progress=progress,
     )  # fmt: skip
@@ -48,12 +48,12 @@ def _line(d: int) -> str:
     return f"pairs kept, d_k = {d}"
 
 
-def _row(row: Row, one: MeasuredChoice) -> Row:
+def _row(row: Row, one: MeasuredRetrieval) -> Row:
     label = _line(one.d_k) if one.one.store.traits.keeps_pairs else row["label"]
     return {"experiment": "recall-vs-state", **row, "label": label}
 
 
-def _caption(found: Sequence[MeasuredChoice], widths: Sequence[int]) -> str:
+def _caption(found: Sequence[MeasuredRetrieval], widths: Sequence[int]) -> str:
     d = 64 if 64 in widths else max(widths)
     here = [one.row() for one in found if one.d_k == d and not one.one.store.traits.keeps_pairs]
     known = sorted((row for row in here if row["value"]), key=lambda row: -row["value"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate, Prediction
+from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.requirement import is_whole
 from assocmem.inputs import Law
 from assocmem.lab.importance_sampling import too_sharp
@@ -18,7 +18,6 @@ from assocmem.lab.predicted import predicted_capacity
 from assocmem.lab.search import FEW, PRECISION, Search
 from assocmem.lab.workers import Progress, Workers
 from assocmem.ruler import Capacity, crossing_of_curve
-from assocmem.ruler.estimate import Statistic
 
 BETWEEN = (
     "the sharpness follows M and exists at whole M alone; theory takes it at a real M, the measurement draws a line "

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assocmem.ruler import Geometry
-from assocmem.ruler.readings import Floats
+from assocmem.ruler.ratio import Floats
 
 SHARED = 0.25
 UNEVEN = 0.5

@@ -13,7 +13,7 @@ from assocmem.contract.random import stream
 from assocmem.lab.sphere import SimilarityLaw
 from assocmem.lab.weighing import Block, weigh
 from assocmem.maps.activations import Activation
-from assocmem.ruler.readings import TAIL_LIMIT
+from assocmem.ruler.ratio import TAIL_LIMIT
 
 FloatArray = np.ndarray[Any, Any]
 DRAWS = 4096

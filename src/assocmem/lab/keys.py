@@ -15,7 +15,7 @@ from assocmem.lab.out_of_core import LARGE, run_large_task
 from assocmem.lab.plans import KeyPlan, KeyTask
 from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.rows import ratio_row
-from assocmem.lab.trials import ROWS_UP_TO, reading_of, run_task, takes_batches
+from assocmem.lab.trials import ROWS_UP_TO, estimator_of, run_task, takes_batches
 from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler.estimate import summarise
 
@@ -52,12 +52,12 @@ def run_keys(plan: KeyPlan, *, workers: Workers = None, progress: Progress | Non
     ratios = key_ratios(plan, workers=workers, progress=progress)
     rows = []
     for (i, one), n, (c, cosine) in product(enumerate(plan.stores), plan.memories, enumerate(plan.cosines)):
-        reading = reading_of(one.store, n, plan.reading)
-        for statistic in ("median",) if reading == "projection" else plan.statistics:
-            estimate = summarise(ratios[n][:, i, c], statistic, reading=reading, seed=plan.seed, sampler=SAMPLER)
+        estimator = estimator_of(one.store, n, plan.estimator)
+        for statistic in ("median",) if estimator == "projection" else plan.statistics:
+            estimate = summarise(ratios[n][:, i, c], statistic, estimator=estimator, seed=plan.seed, sampler=SAMPLER)
             row = ratio_row(
                 one, estimate, experiment=plan.experiment, d_k=plan.d_k, d_v=plan.d_v, n_memories=n, cosine=cosine,
-                reading=reading,
+                estimator=estimator,
                 prediction=predicted_ratio(one, plan.d_k, n, cosine=cosine, law=plan.keys, statistic=statistic),
             )  # fmt: skip
             rows.append(row)

@@ -10,19 +10,25 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate
+from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.contract.random import stream
 from assocmem.contract.results import Row
 from assocmem.inputs import checked_targets, value_law
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
 from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, rows_to_fit
 from assocmem.lab.labelled import Subject, subjects
-from assocmem.lab.plans import Reading
+from assocmem.lab.plans import Estimator
 from assocmem.lab.subsets import Rows, SubsetResult, SubsetTask, run_subsets
-from assocmem.lab.trials import reading_of
+from assocmem.lab.trials import estimator_of
 from assocmem.lab.workers import Progress, Workers, run_tasks
-from assocmem.ruler import Preparation, choice_definition, crossing_of_curve, geometry, summarise, summarise_shares
-from assocmem.ruler.estimate import Statistic
+from assocmem.ruler import (
+    Preparation,
+    crossing_of_curve,
+    key_geometry,
+    retrieval_definition,
+    summarise,
+    summarise_shares,
+)
 from assocmem.ruler.whitening import Kind
 from assocmem.stores.lookup import entry, make_store
 
@@ -105,19 +111,19 @@ def measure(
         for head, kind in product(range(len(heads)), kinds)
     ]
     jobs = [(lot, one, n) for lot in lots for one in chosen for n in memories_of(memories, len(lot.rows.keys), largest)]
-    wanted: Reading = "auto" if values is None else "vectors"
-    readings = {one.label: reading_of(one.store, max(n for _, _, n in jobs), wanted) for one in chosen}
+    wanted: Estimator = "auto" if values is None else "vectors"
+    estimators = {one.label: estimator_of(one.store, max(n for _, _, n in jobs), wanted) for one in chosen}
     tasks = [
-        SubsetTask(one.store, lot.rows, n, trials, asked, readings[one.label], seed, lot.head) for lot, one, n in jobs
+        SubsetTask(one.store, lot.rows, n, trials, asked, estimators[one.label], seed, lot.head) for lot, one, n in jobs
     ]
     done = run_tasks(run_subsets, tasks, workers=workers, progress=progress)
     curve, capacities = [], []
     for lot, one in product(lots, chosen):
         points = [(n, found) for (a, b, n), found in zip(jobs, done, strict=True) if a is lot and b is one]
-        rows, capacity = _summary(lot, one, points, readings[one.label], statistic, threshold, seed)
+        rows, capacity = _summary(lot, one, points, estimators[one.label], statistic, threshold, seed)
         curve += rows
         capacities.append(capacity)
-    shapes = [geometry(lot.rows.keys) for lot in lots]
+    shapes = [key_geometry(lot.rows.keys) for lot in lots]
     words = _words(lots, [explain(shape, lot.kind) for lot, shape in zip(lots, shapes, strict=True)])
     if fitting:
         whitened = max((lot.fitted.rank for lot in lots if lot.kind == "whitened"), default=0)
@@ -191,7 +197,7 @@ def _words(lots: Sequence[_Lot], explained: Sequence[dict[str, str]]) -> list[st
 
 
 def _summary(
-    lot: _Lot, one: Subject, points: list[tuple[int, SubsetResult]], reading: Reading, statistic: Statistic,
+    lot: _Lot, one: Subject, points: list[tuple[int, SubsetResult]], estimator: Estimator, statistic: Statistic,
     threshold: float, seed: int,
 ) -> tuple[list[Row], Row]:  # fmt: skip
     """Return the curve's rows and the capacity's row of one store."""
@@ -202,16 +208,16 @@ def _summary(
     if refused:
         return [], base | {"statistic": statistic, "value": None, "low": None, "high": None, "reason": refused[0],
                            "note": sharp}  # fmt: skip
-    used: Statistic = "median" if reading == "projection" else statistic
+    used: Statistic = "median" if estimator == "projection" else statistic
     rows: list[Row] = []
     curve: list[Estimate] = []
     for n, trial in points:
-        ratio = summarise(trial.ratios, used, reading=reading, seed=seed, sampler="subsets of given keys")
-        words = choice_definition(n) if n > 1 else "one candidate"
+        ratio = summarise(trial.ratios, used, estimator=estimator, seed=seed, sampler="subsets of given keys")
+        words = retrieval_definition(n) if n > 1 else "one candidate"
         right = summarise_shares(trial.right, trial.ratios.shape[1], definition=words, seed=seed)
         curve.append(ratio)
         row = {
-            "n_memories": n, "statistic": used, "reading": reading, "value": ratio.value, "low": ratio.low,
+            "n_memories": n, "statistic": used, "estimator": estimator, "value": ratio.value, "low": ratio.low,
             "high": ratio.high, "n_trials": ratio.n_trials, "choice": right.value, "choice_low": right.low,
             "choice_high": right.high, "reason": ratio.reason,
         }  # fmt: skip

@@ -49,7 +49,7 @@ def bytes_of(task: KeyTask, *, in_blocks: bool) -> int:
     kept = [one.store for one in plan.stores if not in_blocks or isinstance(one.store, GrowingStore)]
     if not kept:
         return 0
-    matter = any(values_matter(store, task.n, plan.reading) for store in kept)
+    matter = any(values_matter(store, task.n, plan.estimator) for store in kept)
     width = plan.d_k + (plan.d_v + min(plan.targets, task.n) if matter else 1)
     return (
         (COPIES_IN_BLOCKS if in_blocks else COPIES) * task.count * task.n * width * int(np.dtype(plan.dtype).itemsize)

@@ -14,8 +14,8 @@ from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, Normalised, key_law, value_law
 from assocmem.lab.plans import KeyPlan, KeyTask
-from assocmem.lab.trials import has_weights, queries_for, reading_of, targets_of
-from assocmem.ruler.readings import by_vectors, by_weights
+from assocmem.lab.trials import estimator_of, has_weights, queries_for, targets_of
+from assocmem.ruler.ratio import by_vectors, by_weights
 
 FloatArray = np.ndarray[Any, Any]
 LARGE = 1 << 17
@@ -60,7 +60,7 @@ class _Written:
         if traits.extras or traits.keys == "signs" or traits.linear_in_values != "shared" or traits.affine:
             raise InputError(f"{store.name} can be measured with at most {LARGE} memories; got {n}.")
         self.plan, self.n, self.targets = plan, n, targets
-        self.by_rows = has_weights(store) and reading_of(store, n, plan.reading) == "weights"
+        self.by_rows = has_weights(store) and estimator_of(store, n, plan.estimator) == "weights"
         self.d_v = 1 if self.by_rows else plan.d_v
         rng, paid = stream(plan.seed, "keys", trial), stream(plan.seed, "values", trial)
         state = store.empty(plan.d_k, self.d_v if self.by_rows else self.d_v + len(targets))

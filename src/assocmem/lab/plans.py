@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Statistic
 from assocmem.inputs import Law
 from assocmem.lab.labelled import Subject
 from assocmem.maps.activations import Activation
-from assocmem.ruler.estimate import Statistic
 
-Reading = Literal["auto", "weights", "vectors", "projection"]
+Estimator = Literal["auto", "weights", "vectors", "projection"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class SimilarityPlan:
     stores: subjects, all with a σ. memories: every M >= 1, counting the target. streams: independent streams, each as
     long as the largest M: the number of trials there. pieces: most trials that a smaller M may cut from one stream.
     length: similarities in each stream, if more than the largest M needs. cosines: of the query with its key.
-    statistics: of the ratio over trials. readings: "weights", or "vectors" for Gaussian values of width d_v, whose
+    statistics: of the ratio over trials. estimators: "weights", or "vectors" for Gaussian values of width d_v, whose
     interference is then drawn exactly.
     """
 
@@ -35,7 +35,7 @@ class SimilarityPlan:
     length: int = 0
     cosines: tuple[float, ...] = (1.0,)
     statistics: tuple[Statistic, ...] = ("rms",)
-    readings: tuple[str, ...] = ("weights",)
+    estimators: tuple[str, ...] = ("weights",)
     d_v: int = 64
 
     def __post_init__(self) -> None:
@@ -45,8 +45,8 @@ class SimilarityPlan:
             raise InputError(f"`streams` and `pieces` must be >= 1; got {self.streams} and {self.pieces}.")
         for one in self.stores:
             sigma_of(one, self.d_k, max(self.memories))
-        if self.readings != ("weights",) and not set(self.readings) <= {"weights", "vectors"}:
-            raise InputError(f"`readings` must be among weights and vectors; got {self.readings!r}.")
+        if self.estimators != ("weights",) and not set(self.estimators) <= {"weights", "vectors"}:
+            raise InputError(f"`estimators` must be among weights and vectors; got {self.estimators!r}.")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class KeyPlan:
 
     memories: every M >= 1, counting the target. trials: at the largest M; smaller ones get in proportion more, at
     most `most`. targets: stored keys asked for in each trial (at most M). keys, values: laws by name or as Law; values
-    of length one make the mean squares of both readings agree. reading: "auto" takes the weights where the store
+    of length one make the mean squares of both estimators agree. estimator: "auto" takes the weights where the store
     gives them or M <= 512, else vectors; the projection for stores that are not linear in their values.
     dtype: "float64" or "float32".
     """
@@ -73,7 +73,7 @@ class KeyPlan:
     d_v: int = 64
     keys: str | Law = "sphere"
     values: str | Law = "sphere"
-    reading: Reading = "auto"
+    estimator: Estimator = "auto"
     dtype: str = "float64"
 
     def __post_init__(self) -> None:

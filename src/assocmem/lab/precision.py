@@ -145,11 +145,11 @@ def _single_writes(
 def _row(one: Subject, label: str, numbers: FloatArray, n: int, task: _Task, experiment: str) -> Row:
     quantity = INTERFERENCE if label == INTERFERENCE else "rounding"
     words = None if quantity == INTERFERENCE else ROUNDING
-    found = summarise(numbers, "rms", reading="vectors", seed=task.seed, sampler="keys", definition=words)
+    found = summarise(numbers, "rms", estimator="vectors", seed=task.seed, sampler="keys", definition=words)
     return {
         "experiment": experiment, "store": one.key, "of": one.label, "label": label, "quantity": quantity,
         "state_dtype": "float64" if quantity == INTERFERENCE else label, "d_k": task.d_k, "d_v": task.d_v,
-        "n_memories": n, "reading": "vectors", "statistic": found.statistic, "sampler": found.sampler,
+        "n_memories": n, "estimator": "vectors", "statistic": found.statistic, "sampler": found.sampler,
         "value": found.value, "low": found.low, "high": found.high, "n_trials": found.n_trials, "seed": found.seed,
         "theory": None, "reason": found.reason,
     }  # fmt: skip

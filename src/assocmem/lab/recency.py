@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Statistic
 from assocmem.contract.random import stream
 from assocmem.contract.results import Row
 from assocmem.contract.state import Pairs
@@ -34,7 +35,6 @@ from assocmem.lab.sequences import (
 )
 from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, recall_with_own_weights, summarise
-from assocmem.ruler.estimate import Statistic
 
 SIGNAL = "root mean square over trials of a pair's weight in its own recall over that of the newest pair"
 LEFT = (
@@ -174,7 +174,7 @@ def pass_curves(
         numbers = np.concatenate([part["ratio"] for part in done])
         theory = predicted_ratio(one, d_k, n, law=law) if times == 1 else None
         statistic: Statistic = "rms" if theory is not None and theory.value is not None else "median"
-        estimate = summarise(numbers, statistic, reading="weights", seed=seed, sampler=SAMPLER)
+        estimate = summarise(numbers, statistic, estimator="weights", seed=seed, sampler=SAMPLER)
         at = {"experiment": experiment, "n_memories": n, "rho": rho, "passes": times, "seed": seed}
         rows.append(row_of(one, "ratio", estimate, theory, d_k, 1, "weights", **at))
     return rows

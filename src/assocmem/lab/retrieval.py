@@ -21,7 +21,7 @@ from assocmem.inputs import draw_pairs
 from assocmem.lab.labelled import Subject, subjects
 from assocmem.lab.trials import required_extras, takes_batches
 from assocmem.lab.workers import Progress, Workers, run_tasks
-from assocmem.ruler import Capacity, choice_definition, crossing_of_curve, right_choices, summarise_shares
+from assocmem.ruler import Capacity, crossing_of_curve, retrieval_definition, summarise_shares, top1_right
 
 FloatArray = np.ndarray[Any, Any]
 SAMPLER = "keys"
@@ -56,7 +56,7 @@ DEFINITIONS = {
 
 
 @dataclass(frozen=True)
-class MeasuredChoice:
+class MeasuredRetrieval:
     """A store's choice capacity at one width, the curve it was read from, and how many numbers the state has.
 
     numbers: (M, count) for every measured M and for the whole number nearest to the capacity, counted from the arrays.
@@ -114,7 +114,7 @@ class _Task:
     largest: int
 
 
-def choice_capacities(
+def retrieval_capacities(
     stores: Iterable[Any],
     widths: Iterable[int],
     *,
@@ -124,7 +124,7 @@ def choice_capacities(
     seed: int = 0,
     workers: Workers = None,
     progress: Progress | None = None,
-) -> list[MeasuredChoice]:
+) -> list[MeasuredRetrieval]:
     """Return the choice capacity of each store at each width d_k = d_v, store by store.
 
     Parameters
@@ -139,7 +139,7 @@ def choice_capacities(
     crossing; the capacity is read by `ruler.crossing_of_curve`. One search is one task, so that results do not depend
     on the workers. Cost: seconds a store at d = 128.
 
-    >>> found = choice_capacities(["outer-product"], [16], workers=1)[0]
+    >>> found = retrieval_capacities(["outer-product"], [16], workers=1)[0]
     >>> found.capacity.low < found.capacity.value < found.capacity.high, found.numbers[0]
     (True, (2, 256))
     """
@@ -188,7 +188,7 @@ def wrong_share(
         for first in range(0, trials, batch)
         for wrong in _wrong_choices(store, d_k, d_v, n, seed, first, min(batch, trials - first), asked)
     ]
-    return summarise_shares(shares, asked, definition=choice_definition(None, share), seed=seed, sampler=SAMPLER)
+    return summarise_shares(shares, asked, definition=retrieval_definition(None, share), seed=seed, sampler=SAMPLER)
 
 
 def _wrong_choices(
@@ -204,7 +204,7 @@ def _wrong_choices(
         keys, values, queries, targets = keys[0], values[0], queries[0], targets[0]
         extras = {name: rows[0] for name, rows in extras.items()}
     state = store.write(store.empty(d_k, d_v, batch=keys.shape[:-2]), keys, values, **extras)
-    right = right_choices(store.recall(state, queries), values, targets)
+    right = top1_right(store.recall(state, queries), values, targets)
     return [float(1 - share) for share in right.mean(axis=-1, keepdims=count == 1)]
 
 
@@ -231,7 +231,7 @@ def _pairs(store: Store, seed: int, trial: int, n: int, d_k: int, d_v: int) -> P
     return replace(drawn, keys=keys, extras=required_extras(store, keys.shape, seed=seed, trial=trial, dtype="float32"))
 
 
-def _search(task: _Task) -> MeasuredChoice:
+def _search(task: _Task) -> MeasuredRetrieval:
     """Double M until the wrong choices surely pass what is allowed, then measure around the crossing."""
     allowed = 1 - task.share
     curve: dict[int, Estimate] = {}
@@ -257,7 +257,7 @@ def _search(task: _Task) -> MeasuredChoice:
         found = _crossing(curve, allowed)
     places = {*curve, round(found.value or found.largest_m)}
     numbers = tuple((n, _state_numbers(task, n)) for n in sorted(places))
-    return MeasuredChoice(task.one, task.d_k, task.d_v, found, tuple(sorted(curve.items())), numbers)
+    return MeasuredRetrieval(task.one, task.d_k, task.d_v, found, tuple(sorted(curve.items())), numbers)
 
 
 def _crossing(curve: dict[int, Estimate], allowed: float) -> Capacity:
@@ -279,7 +279,7 @@ def _left(wrong: float | None) -> float | None:
     return None if wrong is None else 1 - wrong
 
 
-def state_exponent(found: Sequence[MeasuredChoice]) -> float | None:
+def state_exponent(found: Sequence[MeasuredRetrieval]) -> float | None:
     """Return the slope of log capacity against log state numbers over the widths, None for fewer than two points."""
     rows = [one.row() for one in found]
     known = [(math.log(row["state_numbers"]), math.log(row["value"])) for row in rows if row["value"]]

@@ -18,7 +18,7 @@ DEFINITIONS = {
     "sampler": "keys: keys and values are drawn, written and recalled. similarities: the similarities of independent "
     "random unit keys are drawn exactly and σ is applied; tilted: by importance sampling",
     "statistic": "of the ratio over trials: rms, mean or median",
-    "reading": "weights: sqrt(sum over i != j of A_ij^2)/|A_jj|; vectors: ||f(k_j) - A_jj v_j||/(|A_jj| ||v_j||); "
+    "estimator": "weights: sqrt(sum over i != j of A_ij^2)/|A_jj|; vectors: ||f(k_j) - A_jj v_j||/(|A_jj| ||v_j||); "
     "projection: the same with the least-squares coefficient of f(k_j) on v_j in place of A_jj",
     "value": "interference-to-signal ratio, a dimensionless amplitude ratio",
     "low": "lower end of the 95 % interval over trials, null where there is none",
@@ -41,7 +41,7 @@ def ratio_row(
     d_v: int | None,
     n_memories: int,
     cosine: float,
-    reading: str,
+    estimator: str,
     prediction: Prediction | None,
 ) -> Row:
     """Return one row of a curve; the columns are explained in DEFINITIONS."""
@@ -56,7 +56,7 @@ def ratio_row(
         "beta": one.beta(d_k, n_memories),
         "sampler": estimate.sampler,
         "statistic": estimate.statistic,
-        "reading": reading,
+        "estimator": estimator,
         "value": estimate.value,
         "low": estimate.low,
         "high": estimate.high,

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assocmem.contract.estimate import Estimate
+from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.inputs import Law
 from assocmem.lab.importance_sampling import tilt_for, tilted_mean_squares
 from assocmem.lab.keys import SAMPLER, key_ratios
 from assocmem.lab.labelled import Subject
 from assocmem.lab.plans import KeyPlan, SimilarityPlan, sigma_of
 from assocmem.lab.similarities import LONGEST, draw_squares
-from assocmem.lab.trials import reading_of
+from assocmem.lab.trials import estimator_of
 from assocmem.lab.workers import Progress, Workers
 from assocmem.maps.activations import Activation
 from assocmem.ruler import Capacity, crossing_of_curve, summarise
-from assocmem.ruler.estimate import Statistic
 
 PRECISION = 0.01
 LARGEST_BY_POLICY = 1 << 21
@@ -194,16 +193,16 @@ class Search:
         found = []
         each = self.one.store.traits.linear_in_values == "per-channel"
         targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
-        reading = reading_of(self.one.store, largest)
+        estimator = estimator_of(self.one.store, largest)
         for n in counts:
             trials = max(FEWEST_TRIALS_BY_KEYS if self._rough else TRIALS_BY_KEYS, min(most, keys_a_point // n))
             plan = KeyPlan(
                 "capacity", (self.one,), self.d_k, (n,), seed=self.seed, trials=trials, targets=targets,
                 cosines=(self.cosine,),
-                d_v=self.d_v, keys=self.keys, reading=reading,
+                d_v=self.d_v, keys=self.keys, estimator=estimator,
             )  # fmt: skip
             ratios = key_ratios(plan, workers=self.workers, progress=self.progress)[n][:, 0, 0]
-            found.append(summarise(ratios, self.statistic, reading=reading, seed=self.seed, sampler=SAMPLER))
+            found.append(summarise(ratios, self.statistic, estimator=estimator, seed=self.seed, sampler=SAMPLER))
         return found
 
 

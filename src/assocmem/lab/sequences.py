@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.contract.estimate import Estimate, Prediction
+from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.results import Row
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, draw_pairs, key_law
@@ -16,7 +16,6 @@ from assocmem.lab.labelled import Subject
 from assocmem.lab.trials import takes_batches
 from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import summarise
-from assocmem.ruler.estimate import Statistic
 
 FloatArray = np.ndarray[Any, Any]
 Numbers = dict[str, FloatArray]
@@ -119,9 +118,9 @@ def ratio_row_of(
     **at: Any,
 ) -> Row:
     """Return the row of a ratio by vectors, or by projection for stores that are not linear in their values."""
-    reading = "projection" if one.store.traits.linear_in_values == "no" else "vectors"
-    estimate = summarise(numbers, statistic, reading=reading, seed=at["seed"], sampler=SAMPLER)
-    return row_of(one, "ratio", estimate, theory, d_k, d_v, reading, **at)
+    estimator = "projection" if one.store.traits.linear_in_values == "no" else "vectors"
+    estimate = summarise(numbers, statistic, estimator=estimator, seed=at["seed"], sampler=SAMPLER)
+    return row_of(one, "ratio", estimate, theory, d_k, d_v, estimator, **at)
 
 
 def row_of(
@@ -131,16 +130,16 @@ def row_of(
     theory: Prediction | None,
     d_k: int,
     d_v: int,
-    reading: str,
+    estimator: str,
     **at: Any,
 ) -> Row:
     """Return one tidy row; theory of another statistic than the measured one goes to a column of its own."""
     same = theory is not None and theory.statistic == estimate.statistic
     known = None if theory is None else theory.value
     return {
-        "store": one.key, "label": one.label, "quantity": quantity, "d_k": d_k, "d_v": d_v, **at, "reading": reading,
-        "statistic": estimate.statistic, "sampler": estimate.sampler, "value": estimate.value, "low": estimate.low,
-        "high": estimate.high, "n_trials": estimate.n_trials, "theory": known if same else None,
+        "store": one.key, "label": one.label, "quantity": quantity, "d_k": d_k, "d_v": d_v, **at,
+        "estimator": estimator, "statistic": estimate.statistic, "sampler": estimate.sampler, "value": estimate.value,
+        "low": estimate.low, "high": estimate.high, "n_trials": estimate.n_trials, "theory": known if same else None,
         "theory_source": None if theory is None or known is None else theory.source,
         "theory_quotient": None if same else known, "reason": estimate.reason,
     }  # fmt: skip

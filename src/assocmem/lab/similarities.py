@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate
+from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.contract.random import stream
 from assocmem.contract.results import Row
 from assocmem.lab.importance_sampling import carried_by_few, tilted_mean_squares
@@ -22,7 +22,7 @@ from assocmem.lab.rows import ratio_row
 from assocmem.lab.streams import sums_over_pieces
 from assocmem.lab.workers import Progress, Workers
 from assocmem.maps.activations import Activation
-from assocmem.ruler.estimate import Statistic, summarise, summarise_weighted
+from assocmem.ruler.estimate import summarise, summarise_weighted
 
 FloatArray = np.ndarray[Any, Any]
 SAMPLER = "similarities"
@@ -56,16 +56,17 @@ def similarity_curves(
 
 
 def run_similarities(plan: SimilarityPlan, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
-    """Return the rows of the plan: store by store, then M, cosine, reading and statistic."""
+    """Return the rows of the plan: store by store, then M, cosine, estimator and statistic."""
     drawn = draw_squares(plan, workers=workers, progress=progress)
     rows = []
     for one, n, cosine in product(plan.stores, plan.memories, plan.cosines):
-        for reading, statistic in product(plan.readings, plan.statistics):
-            estimate = drawn.estimate(sigma_of(one, plan.d_k, n), n, cosine, reading, statistic)
+        for estimator, statistic in product(plan.estimators, plan.statistics):
+            estimate = drawn.estimate(sigma_of(one, plan.d_k, n), n, cosine, estimator, statistic)
             prediction = predicted_ratio(one, plan.d_k, n, cosine=cosine, statistic=statistic)
             row = ratio_row(
-                one, estimate, experiment=plan.experiment, d_k=plan.d_k, d_v=plan.d_v if reading == "vectors" else None,
-                n_memories=n, cosine=cosine, reading=reading, prediction=prediction,
+                one, estimate, experiment=plan.experiment, d_k=plan.d_k, n_memories=n,
+                d_v=plan.d_v if estimator == "vectors" else None,
+                cosine=cosine, estimator=estimator, prediction=prediction,
             )  # fmt: skip
             rows.append(row)
     return rows
@@ -79,16 +80,16 @@ class Squares:
     sums: Mapping[tuple[Activation, int], FloatArray]
     tilted: Mapping[tuple[Activation, int], FloatArray]
 
-    def estimate(self, sigma: Activation, n: int, cosine: float, reading: str, statistic: Statistic) -> Estimate:
+    def estimate(self, sigma: Activation, n: int, cosine: float, estimator: str, statistic: Statistic) -> Estimate:
         """Return the statistic of the ratio at M = n; the rms by tilted draws where the plan calls for them."""
         by_tilt = statistic == "rms" and (sigma, n) in self.tilted
         squares = self.tilted[sigma, n] * (n - 1) if by_tilt else self.sums[sigma, n]
         signal = float(np.asarray(sigma(np.array([cosine])))[0])
         with np.errstate(divide="ignore", over="ignore"):
             squares = squares / signal**2 if signal**2 > 0 else np.full_like(squares, np.inf)
-        if reading == "vectors":
+        if estimator == "vectors":
             squares = squares * self._lengths(n, len(squares))
-        record: dict[str, Any] = {"reading": reading, "seed": self.plan.seed}
+        record: dict[str, Any] = {"estimator": estimator, "seed": self.plan.seed}
         if by_tilt:
             return summarise_weighted(squares, sampler=TILTED, **record)
         return summarise(np.sqrt(squares), statistic, sampler=SAMPLER, **record)

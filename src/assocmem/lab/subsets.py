@@ -11,9 +11,9 @@ from assocmem.contract.errors import AssocmemError
 from assocmem.contract.random import stream
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
-from assocmem.lab.plans import Reading
+from assocmem.lab.plans import Estimator
 from assocmem.lab.trials import ratios, takes_batches
-from assocmem.ruler import right_choices
+from assocmem.ruler import top1_right
 
 FloatArray = np.ndarray[Any, Any]
 NUMBERS_AT_ONCE = 1 << 19
@@ -46,7 +46,7 @@ class SubsetTask:
     n: int
     trials: int
     asked: int
-    reading: Reading
+    estimator: Estimator
     seed: int
     name: int
 
@@ -88,10 +88,10 @@ def _measured(task: SubsetTask, trials: range, batched: bool) -> tuple[FloatArra
     queries = np.stack([asks for _, asks in drawn])
     if not batched:
         keys, values, queries = keys[0], values[0], queries[0]
-    found = ratios(task.store, Pairs(keys, values), queries, places, task.reading)
+    found = ratios(task.store, Pairs(keys, values), queries, places, task.estimator)
     state = task.store.empty(keys.shape[-1], values.shape[-1], batch=keys.shape[:-2])
     recalls = task.store.recall(task.store.write(state, keys, values), queries)
-    right = right_choices(recalls, values, places).mean(axis=-1)
+    right = top1_right(recalls, values, places).mean(axis=-1)
     return found.reshape(len(trials), asked), right.reshape(len(trials))
 
 

@@ -13,8 +13,8 @@ from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, draw_pairs, key_law, noisy
-from assocmem.lab.plans import KeyPlan, KeyTask, Reading
-from assocmem.ruler.readings import by_channel_weights, by_projection, by_vectors, by_weights
+from assocmem.lab.plans import Estimator, KeyPlan, KeyTask
+from assocmem.ruler.ratio import by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 from assocmem.stores.function import FunctionStore
 
@@ -23,7 +23,7 @@ ROWS_UP_TO = 512
 CHANNEL_ROWS_UP_TO = 128
 
 
-def reading_of(store: Store, n: int, reading: Reading = "auto") -> Reading:
+def estimator_of(store: Store, n: int, estimator: Estimator = "auto") -> Estimator:
     """Return how the ratio of n pairs is read: by weights where that is cheap, else by vectors.
 
     Stores that are not linear in their values are read by projection, whatever is asked for.
@@ -31,8 +31,8 @@ def reading_of(store: Store, n: int, reading: Reading = "auto") -> Reading:
     linear = store.traits.linear_in_values
     if linear == "no":
         return "projection"
-    if reading != "auto":
-        return reading
+    if estimator != "auto":
+        return estimator
     if linear == "per-channel":
         return "weights" if n <= CHANNEL_ROWS_UP_TO else "vectors"
     return "weights" if n <= ROWS_UP_TO or has_weights(store) else "vectors"
@@ -48,21 +48,21 @@ def has_weights(store: Store) -> bool:
     return store.traits.linear_in_values == "shared" and not store.traits.affine
 
 
-def values_matter(store: Store, n: int, reading: Reading) -> bool:
+def values_matter(store: Store, n: int, estimator: Estimator) -> bool:
     """Say whether the ratio depends on the values, so that they must be drawn in full width."""
     traits = store.traits
-    return traits.linear_in_values != "shared" or traits.affine or reading_of(store, n, reading) != "weights"
+    return traits.linear_in_values != "shared" or traits.affine or estimator_of(store, n, estimator) != "weights"
 
 
-def ratios(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, reading: Reading) -> FloatArray:
+def ratios(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, estimator: Estimator) -> FloatArray:
     """Return the ratio of every query (..., m) after one write of all pairs (..., n, d_k), targets (m,)."""
-    reading = reading_of(store, pairs.n, reading)
-    if reading == "weights":
+    estimator = estimator_of(store, pairs.n, estimator)
+    if estimator == "weights":
         weights = recall_weights(store, pairs, queries)
         by_rows = by_channel_weights if store.traits.linear_in_values == "per-channel" else by_weights
         return by_rows(weights, targets)
     wanted = pairs.values[..., targets, :]
-    if reading == "vectors":
+    if estimator == "vectors":
         recalls, own, zero = recall_with_own_weights(store, pairs, queries, targets)
         return by_vectors(recalls, wanted, own, zero_recall=zero)
     batch = tuple(pairs.keys.shape[:-2])
@@ -75,7 +75,7 @@ def run_task(task: KeyTask) -> FloatArray:
     plan, n = task.plan, task.n
     targets = targets_of(plan, n, task.first)
     # Weights don't depend on the values, whose stream is their own: one number each will do.
-    matter = any(values_matter(one.store, n, plan.reading) for one in plan.stores)
+    matter = any(values_matter(one.store, n, plan.estimator) for one in plan.stores)
     d_v, law = (plan.d_v, plan.values) if matter else (1, "gaussian")
     drawn = [
         draw_pairs(plan.seed, task.first + i, n, plan.d_k, d_v, keys=plan.keys, values=law, dtype=plan.dtype)
@@ -93,7 +93,7 @@ def run_task(task: KeyTask) -> FloatArray:
         k, x = (_signs(plan, keys), _signs(plan, queries)) if one.store.traits.keys == "signs" else (keys, queries)
         extras = required_extras(one.store, k.shape, law=plan.keys, seed=plan.seed, trial=task.first, dtype=plan.dtype)
         pairs = Pairs(k, values, extras=extras)
-        read = ratios(one.store, pairs, x, np.tile(targets, len(plan.cosines)), plan.reading)
+        read = ratios(one.store, pairs, x, np.tile(targets, len(plan.cosines)), plan.estimator)
         found.append(read.reshape(task.count, len(plan.cosines), len(targets)))
     return np.stack(found, axis=1)
 

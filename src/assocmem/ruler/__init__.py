@@ -12,11 +12,11 @@ from assocmem.ruler.estimate import (
     summarise_shares,
     summarise_weighted,
 )
-from assocmem.ruler.geometry import Geometry, geometry
+from assocmem.ruler.geometry import Geometry, key_geometry
 from assocmem.ruler.information import bits_per_recall, bits_per_state
 from assocmem.ruler.intervals import mean_interval, median_interval, share_interval
-from assocmem.ruler.readings import (
-    READINGS,
+from assocmem.ruler.ratio import (
+    ESTIMATORS,
     TAIL_LIMIT,
     by_channel_weights,
     by_projection,
@@ -24,12 +24,12 @@ from assocmem.ruler.readings import (
     by_weights,
     tail_share,
 )
-from assocmem.ruler.retrieval import choice_capacity, choice_definition, right_choices
+from assocmem.ruler.retrieval import retrieval_capacity, retrieval_definition, top1_right
 from assocmem.ruler.weights import own_weights, recall_weights, recall_with_own_weights
 from assocmem.ruler.whitening import Preparation
 
 __all__ = [
-    "READINGS",
+    "ESTIMATORS",
     "TAIL_LIMIT",
     "Capacity",
     "Geometry",
@@ -40,23 +40,23 @@ __all__ = [
     "by_projection",
     "by_vectors",
     "by_weights",
-    "choice_capacity",
-    "choice_definition",
     "crossing",
     "crossing_of_curve",
     "definition_of",
-    "geometry",
+    "key_geometry",
     "mean_interval",
     "median_interval",
     "own_weights",
     "per_trial_numbers",
     "recall_weights",
     "recall_with_own_weights",
-    "right_choices",
+    "retrieval_capacity",
+    "retrieval_definition",
     "same_definition",
     "share_interval",
     "summarise",
     "summarise_shares",
     "summarise_weighted",
     "tail_share",
+    "top1_right",
 ]

@@ -10,10 +10,9 @@ import numpy as np
 
 from assocmem.contract.arrays import Array, to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate
-from assocmem.ruler.crossing import Curve, dependence_of
-from assocmem.ruler.estimate import Statistic, same_definition, summarise
-from assocmem.ruler.readings import Floats
+from assocmem.contract.estimate import Estimate, Statistic
+from assocmem.ruler.estimate import same_definition, summarise
+from assocmem.ruler.ratio import Floats
 
 _METHOD = (
     "upward crossing interpolated between measured M in log(M - 1) and log ratio; limits are where the limits of the "
@@ -56,7 +55,7 @@ def crossing(
     threshold: float = 1.0,
     statistic: Statistic = "rms",
     *,
-    reading: str = "weights",
+    estimator: str = "weights",
     seed: int = 0,
     sampler: str = "",
     level: float = 0.95,
@@ -65,16 +64,30 @@ def crossing(
 
     Parameters
     ----------
-    memories: (k,), increasing numbers of memories, the target counted.
-    per_trial: (trials, k), one ratio a trial for each M. Where M have different trials, summarise each and give
-        the estimates to `crossing_of_curve`.
-    threshold: a ratio > 0, dimensionless. statistic, reading, seed, sampler, level: see `summarise`.
+    memories : (k,)
+        Increasing numbers of memories, the target counted.
+    per_trial : (trials, k)
+        One ratio a trial for each M. Where M have different trials, summarise each and give the estimates to
+        `crossing_of_curve`.
+    threshold : float
+        A ratio > 0, dimensionless.
+    statistic, estimator, seed, sampler, level
+        See `summarise`.
 
-    Returns the capacity; see `crossing_of_curve` for how it and its interval are found. Between two measured
-    M the errors of both are put together with the dependence that the trials show, so that the interval is right
-    whether a trial's numbers at different M come from the same keys or not. Raises InputError for lengths that do
-    not fit and M that do not increase. Cost: linear in the numbers given.
+    Returns
+    -------
+    Capacity
+        See `crossing_of_curve` for how it and its interval are found. Between two measured M the errors of both are
+        put together with the dependence that the trials show, so that the interval is right whether a trial's numbers
+        at different M come from the same keys or not. Cost: linear in the numbers given.
 
+    Raises
+    ------
+    InputError
+        For lengths that do not fit and M that do not increase.
+
+    Examples
+    --------
     >>> ratios = [[0.5, 1.9], [0.5, 2.1], [0.5, 2.0]]
     >>> round(crossing([17, 257], ratios).value)
     65
@@ -85,21 +98,15 @@ def crossing(
         raise InputError(
             f"`per_trial` must have shape (trials, {counts.size}), one column for each M; got {table.shape}."
         )
-    curve = [
-        summarise(column, statistic, reading=reading, seed=seed, sampler=sampler, level=level) for column in table.T
-    ]
-    return _capacity(counts, curve, threshold, "ratio", dependence_of(table, statistic))
+    record = {"estimator": estimator, "seed": seed, "sampler": sampler, "level": level}
+    curve = [summarise(column, statistic, **record) for column in table.T]  # type: ignore[arg-type]
+    return _capacity(counts, curve, threshold, "ratio", _dependence(table, statistic))
 
 
 def crossing_of_curve(
     memories: Sequence[float] | Array, curve: Sequence[Estimate], threshold: float = 1.0, *, unit: str = "ratio"
 ) -> Capacity:
     """Return the M at which a measured curve crosses `threshold` from below.
-
-    Parameters
-    ----------
-    memories: (k,), increasing. curve: k estimates of one definition, their intervals taken over trials.
-    threshold: > 0. unit: the word for the curve's quantity in sentences.
 
     A point whose whole interval lies below (above) the threshold is surely below (above). The crossing is sought
     between the last point surely below before the first surely above, and that point; where noise makes the
@@ -112,7 +119,22 @@ def crossing_of_curve(
     should not lie much denser than the interval is wide: with independent trials at every M it was found to cover
     95 % with three of them in its width and 92 % with seven; a note says so where more than three are neither
     surely below nor surely above.
-    Raises InputError for mixed definitions, lengths and M that do not increase.
+
+    Parameters
+    ----------
+    memories : (k,)
+        Increasing.
+    curve : k estimates
+        Of one definition, their intervals taken over trials.
+    threshold : float
+        > 0.
+    unit : str
+        The word for the curve's quantity in sentences.
+
+    Raises
+    ------
+    InputError
+        For mixed definitions, lengths and M that do not increase.
     """
     return _capacity(_checked_memories(memories), curve, threshold, unit, [1.0] * len(curve))
 
@@ -128,17 +150,16 @@ def _capacity(
     values = [math.nan if point.value is None else point.value for point in curve]
     if any(math.isnan(value) for value in values):
         raise InputError(f"`curve` holds an M without a measurement: {counts[values.index(math.nan)]:g}.")
-    found = Curve(
+    found = _Curve(
         counts, values, [p.low for p in curve], [p.high for p in curve], threshold, dependence, unit == "ratio"
     )
     value, low, high, note = found.crossing()
     if value is not None and (low is None or high is None):
         note = "; ".join(filter(None, [note, _why_no_limit(low, high, curve, counts)]))
-    reason = "" if value is not None else found.why_not(unit)
     return Capacity(
         value, low, high, threshold, definition, curve[0].statistic, min(p.n_trials for p in curve),
-        float(counts[-1]), values[-1] if math.isfinite(values[-1]) else None,
-        seed=curve[0].seed, sampler=curve[0].sampler, level=curve[0].level, reason=reason, note=note,
+        float(counts[-1]), values[-1] if math.isfinite(values[-1]) else None, seed=curve[0].seed,
+        sampler=curve[0].sampler, level=curve[0].level, reason=found.why_not(unit) if value is None else "", note=note,
     )  # fmt: skip
 
 
@@ -146,13 +167,9 @@ def _why_no_limit(low: float | None, high: float | None, curve: Sequence[Estimat
     """Return why a crossing has no interval or an open one; "" for a single trial, whose number says it."""
     if min(point.n_trials for point in curve) < 2:
         return ""
-    reasons = [
-        f"M = {n:g}: {point.reason or 'the ratio there has no interval'}"
-        for n, point in zip(counts, curve, strict=True)
-        if point.low is None or point.high is None
-    ]
-    if reasons:
-        return f"the interval is open; {reasons[0]}"
+    for n, point in zip(counts, curve, strict=True):
+        if point.low is None or point.high is None:
+            return f"the interval is open; M = {n:g}: {point.reason or 'the ratio there has no interval'}"
     if low is None and high is None:
         return "no interval: its ends lie beyond the measured M"
     side, n = ("lower", counts[0]) if low is None else ("upper", counts[-1])
@@ -167,3 +184,159 @@ def _checked_memories(memories: Sequence[float] | Array) -> Floats:
     if not (np.isfinite(counts).all() and counts[0] >= 1 and (np.diff(counts) > 0).all()):
         raise InputError(f"`memories` must be finite, at least 1 and increasing; got {counts.tolist()[:8]}.")
     return counts
+
+
+def _dependence(table: Floats, statistic: str) -> list[float]:
+    """Return, for neighbouring columns (trials, k), the correlation of the statistic's errors, at least 0.
+
+    For a median it is that of the signs about the medians, for a mean that of the numbers, for an rms of their
+    squares. It is 1, the cautious assumption, where the numbers do not tell.
+    """
+    found = []
+    for a, b in zip(table.T[:-1], table.T[1:], strict=True):
+        if len(table) < 2 or not (np.isfinite(a).all() and np.isfinite(b).all()):
+            x = y = np.zeros(1)
+        elif statistic == "median":
+            x, y = np.sign(a - np.median(a)), np.sign(b - np.median(b))
+        else:
+            power = 2 if statistic == "rms" else 1
+            x, y = ((z / (z.max() or 1.0)) ** power for z in (a, b))
+            x, y = x - x.mean(), y - y.mean()
+        scale = math.sqrt(float(x @ x) * float(y @ y))
+        found.append(min(1.0, max(0.0, float(x @ y) / scale)) if scale > 0 else 1.0)
+    return found
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """Measured values at increasing M with the limits of their intervals, and the threshold that they cross.
+
+    dependence: correlation of the errors of points i and i + 1, for every i but the last. adds_in_square: whether
+    values are ratios, to whose square every other memory adds its share.
+    """
+
+    memories: Floats
+    values: list[float]
+    lows: list[float | None]
+    highs: list[float | None]
+    threshold: float
+    dependence: Sequence[float]
+    adds_in_square: bool
+
+    def crossing(self) -> tuple[float | None, float | None, float | None, str]:
+        """Return value, lower and upper limit, and a note."""
+        last = len(self.values) - 1
+        below, above = self._bracket()
+        start, stop = below or 0, last if above is None else above
+        low = self._limit(1, start) if below is not None and start < last else None
+        high = self._limit(0, stop - 1) if above is not None and stop > 0 else None
+        places = self._places(start, stop)
+        measured = any(limit is not None for limit in (*self.lows, *self.highs))
+        if not places or (measured and self.values[stop] <= self.threshold) or self._jump() is not None:
+            return None, low, high, ""
+        # An even number of crossings comes from a single trial that ends below: its first is the capacity.
+        value = places[len(places) // 2] if len(places) % 2 else places[0]
+        notes = ["between 1 and 2 memories: no other memory fits beside the target"] if 1 < value < 2 else []
+        if below is not None and above is not None and above - below > 4:
+            notes.append(f"{above - below - 1} measured M lie within the interval, which may be too narrow for that")
+        later = [i for i in range(stop + 1, last + 1) if self._below(i)]
+        if later:
+            notes.append(f"the curve is below the threshold again at M = {self.memories[later[0]]:g}")
+        return value, low and min(low, value), high and max(high, value), "; ".join(notes)
+
+    def _bracket(self) -> tuple[int | None, int | None]:
+        """Return the last point surely below before the first surely above (an infinite one is), and that point."""
+        last = len(self.values) - 1
+        sure = [low is not None and low > self.threshold for low in self.lows]
+        stop = next((i for i, value in enumerate(self.values) if sure[i] or math.isinf(value)), None)
+        start = next((i for i in range(last if stop is None else stop, -1, -1) if self._below(i)), None)
+        return start, stop
+
+    def _jump(self) -> int | None:
+        """Return the last point before the first crossing where that goes to an infinite value, else None."""
+        above = [value > self.threshold for value in self.values]
+        first = above.index(True) if True in above else 0
+        return first - 1 if first > 0 and math.isinf(self.values[first]) else None
+
+    def _below(self, i: int) -> bool:
+        high = self.highs[i]
+        return high is not None and high <= self.threshold
+
+    def _places(self, start: int, stop: int) -> list[float]:
+        """Return every crossing, up or down, of the measured values between two points."""
+        if self.values[start] > self.threshold:
+            return []
+        above = [value > self.threshold for value in self.values]
+        turns = [i for i in range(start, stop) if above[i] != above[i + 1]]
+        return [self._line(self.values[i], self.values[i + 1], i) for i in turns]
+
+    def _limit(self, end: int, i: int) -> float | None:
+        """Return where the lower (end 0) or upper (1) limit crosses between points i and i + 1, None if it does not."""
+        limits = (self.lows, self.highs)[end]
+        a, b = limits[i], limits[i + 1]
+        if a is None or b is None or not a <= self.threshold < b:
+            return None
+        values = self.values[i], self.values[i + 1]
+        whole = self.memories[i] > 1 and self._logarithmic(*values) and self._logarithmic(a, b)
+        if self.dependence[i] == 1 or not whole:
+            return self._line(a, b, i)
+        left, right = 0.0, 1.0
+        for _ in range(40):
+            share = (left + right) / 2
+            # Interpolating averages the two points' errors, the more so the less they depend on each other.
+            near, far = (1 - share) * math.log(a / values[0]), share * math.log(b / values[1])
+            error = math.sqrt(near**2 + far**2 + 2 * self.dependence[i] * abs(near * far))
+            middle = (1 - share) * math.log(values[0]) + share * math.log(values[1])
+            if middle + (error if end else -error) <= math.log(self.threshold):
+                left = share
+            else:
+                right = share
+        return self._at(i, left)
+
+    def _logarithmic(self, a: float, b: float) -> bool:
+        """Say whether the line from a to b is drawn in their logarithms: not where one is zero but for rounding."""
+        return math.isfinite(a + b) and min(a, b) > 1e-9 * self.threshold
+
+    def _line(self, a: float, b: float, i: int) -> float:
+        """Return the M between memories i and i + 1 at which the line from a to b meets the threshold."""
+        t = self.threshold
+        m, n = self.memories[i], self.memories[i + 1]
+        if self.adds_in_square and math.isfinite(a + b) and (m == 1 or not self._logarithmic(a, b)):
+            # Where a logarithm is not finite: the others add up in the square, a straight line in M.
+            low, high, there = ((x / max(a, b)) ** 2 for x in (a, b, t))
+            return float(m + (n - m) * (there - low) / (high - low))
+        if math.isinf(a) or math.isinf(b):
+            return self._at(i, 0.0 if math.isinf(b) else 1.0)
+        logarithmic = self._logarithmic(a, b)
+        return self._at(i, math.log(t / a) / math.log(b / a) if logarithmic else (t - a) / (b - a))
+
+    def _at(self, i: int, share: float) -> float:
+        """Return the M at a share in [0, 1] of the way from memories i to i + 1 in log(M - 1)."""
+        others, more = self.memories[i] - 1, self.memories[i + 1] - 1
+        return 1 + float(others * (more / others) ** share if others else more * share)
+
+    def why_not(self, unit: str) -> str:
+        """Return the sentence for a curve that does not cross."""
+        first, last, jump = self.values[0], self.values[-1], self._jump()
+        if jump is not None:
+            m, n = self.memories[jump], self.memories[jump + 1]
+            return (
+                f"between {m:g} and {n:g}: the {unit} jumps from {self.values[jump]:.4g} at M = {m:g} to infinity at "
+                f"M = {n:g}, where a query may give its own memory no weight; other trials may meet that at another M, "
+                "and a median over trials does not hang on it"
+            )
+        if first <= self.threshold:
+            return (
+                f"not reached below M = {self.memories[-1]:.12g}; the {unit} there is {last:.4g}; raise --max-memories"
+            )
+        smallest = self.memories[0]
+        if math.isinf(first):
+            more = ": a query may give its own memory no weight"
+        elif smallest <= 2:
+            more = ": no other memory fits" if smallest == 2 else ": not even one memory fits"
+        else:
+            more = "; measure smaller M"
+        return (
+            f"already above {self.threshold:g} at the smallest M = {smallest:g}, where the {unit} is "
+            f"{'infinite' if math.isinf(first) else f'{first:.4g}'}{more}"
+        )

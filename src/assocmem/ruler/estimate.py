@@ -4,45 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
 from assocmem.contract.arrays import Array, to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate
+from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.ruler.intervals import METHODS, mean_interval, median_interval, share_interval
-from assocmem.ruler.readings import READINGS, Floats
-
-Statistic: TypeAlias = Literal["rms", "mean", "median"]
+from assocmem.ruler.ratio import ESTIMATORS, Floats
 
 _WORDS = {"rms": "root mean square", "mean": "mean", "median": "median"}
 
 
-def definition_of(statistic: str, reading: str = "weights") -> str:
+def definition_of(statistic: str, estimator: str = "weights") -> str:
     """Return the definition of a ratio's statistic in words.
 
-    Raises InputError for an unknown statistic or reading, and for any but the median of the projection ratio.
+    Raises InputError for an unknown statistic or estimator, and for any but the median of the projection ratio.
 
     >>> definition_of("median", "projection")[:37]
     'median over trials of the projection '
     """
     if statistic not in _WORDS:
         raise InputError(f"`statistic` must be one of {', '.join(_WORDS)}; got {statistic!r}.")
-    if reading not in READINGS:
-        raise InputError(f"`reading` must be one of {', '.join(READINGS)}; got {reading!r}.")
-    if reading == "projection" and statistic != "median":
+    if estimator not in ESTIMATORS:
+        raise InputError(f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {estimator!r}.")
+    if estimator == "projection" and statistic != "median":
         raise InputError(
             f"the projection ratio is summarised by its median only, as its tail is heavy; got {statistic!r}."
         )
-    return f"{_WORDS[statistic]} over trials of the {READINGS[reading]}"
+    return f"{_WORDS[statistic]} over trials of the {ESTIMATORS[estimator]}"
 
 
 def summarise(
     per_trial: Sequence[float] | Array,
     statistic: Statistic = "rms",
     *,
-    reading: str = "weights",
+    estimator: str = "weights",
     seed: int = 0,
     sampler: str = "",
     level: float = 0.95,
@@ -52,31 +50,41 @@ def summarise(
 
     Parameters
     ----------
-    per_trial: ratios >= 0, one number a trial, shape (trials,); or (trials, m), the m targets of every trial,
-        which are first reduced to one number a trial by the same statistic, because they depend on each other.
-    statistic: "rms" (root of the mean square), "mean" or "median".
-    reading: "weights", "vectors" or "projection" (median only): which ratio it is.
-    seed, sampler: how the trials were drawn; recorded.
-    level: of the interval.
-    definition: in place of the words for reading and statistic, for other quantities >= 0.
+    per_trial : (trials,) or (trials, m)
+        Ratios >= 0, one number a trial; or those of the m targets of every trial, which are first reduced to one
+        number a trial by the same statistic, because they depend on each other.
+    statistic : {"rms", "mean", "median"}
+        "rms" is the root of the mean square.
+    estimator : {"weights", "vectors", "projection"}
+        Which ratio it is; the projection ratio has a median only.
+    seed, sampler
+        How the trials were drawn; recorded.
+    level : float
+        Of the interval.
+    definition : str, optional
+        In place of the words for estimator and statistic, for other quantities >= 0.
 
-    Returns an Estimate; its interval is None (with a reason) for fewer than two trials, for a median of fewer
-    than six, and where a ratio is infinite because a target got no weight. Raises InputError for NaN, negative
-    numbers and other shapes. Cost: linear in the number of ratios.
+    Returns
+    -------
+    Estimate
+        Its interval is None (with a reason) for fewer than two trials, for a median of fewer than six, and where a
+        ratio is infinite because a target got no weight. Cost: linear in the number of ratios.
 
+    Raises
+    ------
+    InputError
+        For NaN, negative numbers and other shapes.
+
+    Examples
+    --------
     >>> found = summarise([0.9, 1.1, 1.0, 1.2], "rms")
     >>> round(found.value, 3), found.low < 1.05 < found.high
     (1.056, True)
     """
-    words = definition_of(statistic, reading) if definition is None else definition
-    if statistic not in _WORDS:
-        raise InputError(f"`statistic` must be one of {', '.join(_WORDS)}; got {statistic!r}.")
+    words = definition_of(statistic, estimator if definition is None else "weights")
     numbers = per_trial_numbers(per_trial, statistic)
     n = numbers.size
-    record: dict[str, Any] = {
-        "n_trials": n, "seed": seed, "definition": words, "statistic": statistic, "sampler": sampler,
-        "method": METHODS[statistic], "level": _checked_level(level),
-    }  # fmt: skip
+    record = _record(n, seed, definition or words, statistic, sampler, level)
     if n == 0:
         return Estimate(None, None, None, reason="no trials were measured", **record)
     infinite = int(np.isinf(numbers).sum())
@@ -99,7 +107,7 @@ def summarise(
 def summarise_weighted(
     mean_squares: Sequence[float] | Array,
     *,
-    reading: str = "weights",
+    estimator: str = "weights",
     seed: int = 0,
     sampler: str = "similarities, importance sampling",
     level: float = 0.95,
@@ -110,14 +118,8 @@ def summarise_weighted(
     mean square of a trial is an unbiased estimate, its root is not, so the root is taken after the mean over
     trials. Interval, errors and cost as in `summarise` with "rms".
     """
-    return summarise(
-        np.sqrt(per_trial_numbers(mean_squares, "mean")),
-        "rms",
-        reading=reading,
-        seed=seed,
-        sampler=sampler,
-        level=level,
-    )
+    roots = np.sqrt(per_trial_numbers(mean_squares, "mean"))
+    return summarise(roots, "rms", estimator=estimator, seed=seed, sampler=sampler, level=level)
 
 
 def summarise_shares(
@@ -140,10 +142,7 @@ def summarise_shares(
     if isinstance(recalls_per_trial, bool) or int(recalls_per_trial) != recalls_per_trial or recalls_per_trial < 1:
         raise InputError(f"`recalls_per_trial` must be a whole number >= 1; got {recalls_per_trial!r}.")
     n = numbers.size
-    record: dict[str, Any] = {
-        "n_trials": n, "seed": seed, "definition": definition, "statistic": "share", "sampler": sampler,
-        "method": METHODS["share"], "level": _checked_level(level),
-    }  # fmt: skip
+    record = _record(n, seed, definition, "share", sampler, level)
     if n == 0:
         return Estimate(None, None, None, reason="no trials were measured", **record)
     return _with_interval(
@@ -222,7 +221,11 @@ def _no_signal(infinite: int, n: int) -> str:
     return f"the target got no weight in {infinite} of {n} trials, so the ratio is infinite there"
 
 
-def _checked_level(level: float) -> float:
+def _record(n: int, seed: int, definition: str, statistic: str, sampler: str, level: float) -> dict[str, Any]:
+    """Return what every estimate says of itself; InputError for a level outside (0, 1)."""
     if not 0 < level < 1:
         raise InputError(f"`level` must lie between 0 and 1; got {level!r}.")
-    return float(level)
+    return {
+        "n_trials": n, "seed": seed, "definition": definition, "statistic": statistic, "sampler": sampler,
+        "method": METHODS[statistic], "level": float(level),
+    }  # fmt: skip

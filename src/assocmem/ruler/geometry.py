@@ -9,7 +9,7 @@ import numpy as np
 
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError
-from assocmem.ruler.readings import Floats, checked_numbers
+from assocmem.ruler.ratio import Floats, checked_numbers
 
 _BLOCK = 1 << 21
 
@@ -46,14 +46,14 @@ class Geometry:
     reason: str = ""
 
 
-def geometry(keys: Array) -> Geometry:
+def key_geometry(keys: Array) -> Geometry:
     """Return the geometry of keys (n, d), n and d >= 1, any array library.
 
     All pairs of rows are taken into account, through the d x d matrix of second moments (the n x n one where
     that is smaller): cost n d min(n, d), memory n d + min(n, d)^2. Raises InputError for other shapes,
     NonFiniteError naming a row with NaN or infinity.
 
-    >>> found = geometry(np.eye(4)[[0, 1, 2, 0]])
+    >>> found = key_geometry(np.eye(4)[[0, 1, 2, 0]])
     >>> found.duplicates, found.effective_dimension
     (1, 6.0)
     """

@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from assocmem.ruler.readings import Floats
+from assocmem.ruler.ratio import Floats
 
 METHODS = {
     "rms": "hull of the t intervals of the mean square, on its logarithm and corrected for skewness (Hall 1992)",

@@ -1,4 +1,4 @@
-"""Choice: picking the right one of C candidate values, another question than reading back a clean vector."""
+"""Retrieval: picking the right one of C candidate values, another question than reading back a clean vector."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from assocmem.contract.arrays import Array, to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.ruler.capacity import Capacity, crossing_of_curve
 from assocmem.ruler.estimate import summarise_shares
-from assocmem.ruler.readings import checked_indices, checked_numbers
+from assocmem.ruler.ratio import checked_indices, checked_numbers
 
 _BLOCK = 1 << 22
 
 
-def right_choices(
+def top1_right(
     recalls: Array, candidates: Array, targets: Sequence[int] | Array
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Say for every recall whether its largest inner product is with the right candidate, and with it alone.
@@ -29,7 +29,7 @@ def right_choices(
     Returns booleans (..., m). Raises InputError for shapes and indices that do not fit, NonFiniteError for NaN.
     Cost: m C d_v multiply-adds an item, in blocks of about 4 million products.
 
-    >>> right_choices(np.array([[0.9, 0.4]]), np.eye(2), [0]).tolist()
+    >>> top1_right(np.array([[0.9, 0.4]]), np.eye(2), [0]).tolist()
     [True]
     """
     rows = checked_numbers(recalls, "recalls", 2)
@@ -57,10 +57,10 @@ def right_choices(
     return out.reshape(*batch, m)
 
 
-def choice_definition(candidates: int | None = None, share: float = 0.95) -> str:
+def retrieval_definition(candidates: int | None = None, share: float = 0.95) -> str:
     """Return the definition of the choice capacity in words, with the number of candidates and the share.
 
-    >>> choice_definition(1000)[:53]
+    >>> retrieval_definition(1000)[:53]
     'choice capacity (95 % right of C = 1000 candidates): '
     """
     if not 0 < share < 1:
@@ -74,7 +74,7 @@ def choice_definition(candidates: int | None = None, share: float = 0.95) -> str
     )
 
 
-def choice_capacity(
+def retrieval_capacity(
     memories: Sequence[float] | Array,
     per_trial: Sequence[Sequence[float]] | Array,
     *,
@@ -103,7 +103,7 @@ def choice_capacity(
         raise InputError(f"`per_trial` must have shape (trials, k); got {table.shape}.")
     if np.isnan(table).any() or (table < 0).any() or (table > 1).any():
         raise InputError("`per_trial` must hold shares of right choices in [0, 1].")
-    definition = choice_definition(candidates, share)
+    definition = retrieval_definition(candidates, share)
     counts = np.asarray(recalls_per_trial)
     if counts.shape not in ((), (table.shape[1],)) or counts.dtype.kind not in "iu":
         raise InputError(

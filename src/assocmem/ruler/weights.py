@@ -15,7 +15,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
-from assocmem.ruler.readings import checked_indices
+from assocmem.ruler.ratio import checked_indices
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
 

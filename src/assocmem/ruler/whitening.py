@@ -10,7 +10,7 @@ import numpy as np
 
 from assocmem.contract.arrays import Array, unit_rows
 from assocmem.contract.errors import InputError
-from assocmem.ruler.readings import Floats, checked_numbers
+from assocmem.ruler.ratio import Floats, checked_numbers
 
 Kind: TypeAlias = Literal["raw", "centred", "whitened"]
 

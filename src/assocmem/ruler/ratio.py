@@ -1,4 +1,4 @@
-"""The interference-to-signal ratio, in its readings. Every one is a dimensionless amplitude ratio.
+"""The interference-to-signal ratio, by its estimators. Every one is a dimensionless amplitude ratio.
 
 f(k_j) = A_jj v_j + interference. By weights the interference is sqrt(sum over i != j of A_ij^2), by vectors it
 is the length of f(k_j) - A_jj v_j; their mean squares over random values of one law agree. The projection is a
@@ -19,7 +19,7 @@ from assocmem.contract.errors import InputError, NonFiniteError
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Indices: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-READINGS = {
+ESTIMATORS = {
     "weights": "interference-to-signal ratio by weights, sqrt(sum over i != j of A_ij^2) / |A_jj|",
     "vectors": "interference-to-signal ratio by vectors, ||f(k_j) - A_jj v_j|| / (|A_jj| ||v_j||)",
     "projection": "projection ratio, ||f(k_j) - c v_j|| / (|c| ||v_j||), c the least-squares coefficient of f on v_j",
@@ -52,7 +52,7 @@ def by_weights(weights: Array, targets: Sequence[int] | Array) -> Floats:
 def by_channel_weights(weights: Array, targets: Sequence[int] | Array) -> Floats:
     """Return the ratio of stores with a row of weights for each value channel.
 
-    sqrt(sum over i != j and channels c of A_ijc^2) / sqrt(sum over c of A_jjc^2): the reading by weights for
+    sqrt(sum over i != j and channels c of A_ijc^2) / sqrt(sum over c of A_jjc^2): the ratio by weights for
     values whose channels have equal mean squares. Parameters: weights (..., m, n, d_v), targets (m,). Returns
     (..., m). Errors and infinities as in `by_weights`, to which it reduces where all channels are alike.
     """
@@ -93,7 +93,7 @@ def by_projection(recalls: Array, target_values: Array) -> Floats:
     """Return ||f - c v|| / (|c| ||v||) with c = <f, v> / <v, v>: the projection ratio.
 
     For stores that are not linear in their values, whose weights A_jj do not exist. It is a quantity of its own:
-    only its median is used, and above 1 it parts company with the other readings, because a long interference
+    only its median is used, and above 1 it parts company with the other estimators, because a long interference
     has a share along v that it takes for signal. Parameters: recalls (..., m, d_v); target_values (m, d_v) or
     (..., m, d_v), without zero rows. Returns (..., m), infinity where f is orthogonal to v.
     """
