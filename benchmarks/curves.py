@@ -19,9 +19,9 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from assocmem.kernels.compute import cores
 from assocmem.lab.keys import key_curves
 from assocmem.lab.similarities import similarity_curves
-from assocmem.lab.workers import cores
 from assocmem.maps.activations import Exp
 from assocmem.stores.mlp import MLP
 from baseline_plain import seconds_per_memory

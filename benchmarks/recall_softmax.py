@@ -30,7 +30,7 @@ import numpy as np
 
 from assocmem import make_store
 from assocmem.contract.random import stream
-from assocmem.kernels.threads import SingleThreadedBlas, in_threads, thread_count
+from assocmem.kernels.compute import in_threads, one_blas_thread, thread_count
 
 WIDTH = 64
 BETA = 8.0
@@ -83,7 +83,7 @@ def products(state: Any, queries: Any) -> Callable[[], None]:
                 np.matmul(found.mT, v[i], out=sums[: STACK * rows * WIDTH].reshape(STACK, rows, WIDTH))
 
     def call() -> None:
-        with SingleThreadedBlas():
+        with one_blas_thread:
             in_threads(run, threads)
 
     return call

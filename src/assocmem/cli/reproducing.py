@@ -33,8 +33,8 @@ def reproduce(
     and verdict.json: each printed number beside ours, with interval, exact value and a verdict in words.
     """
     began = time.perf_counter()
-    from assocmem.cli.reproduction import Reproduction, begin
-    from assocmem.kernels.processes import processes
+    from assocmem.cli.reproduction import Reproduction
+    from assocmem.kernels.compute import Helpers
     from assocmem.report.export import warm
 
     if only:
@@ -43,8 +43,8 @@ def reproduce(
     _own_folder(out)
     if quick and workers is None:
         workers = 1  # its tasks are small, and charts are drawn beside
-    with processes(1) as drawer, processes(1, ends_on_ctrl_c=True) as aside:
-        begin(drawer, warm)  # what draws is loaded while what measures is
+    with Helpers(1) as drawer, Helpers(1) as aside:
+        drawer.submit(warm)  # what draws is loaded while what measures is
         from assocmem.experiments import catalogue
         from assocmem.experiments.experiment import Settings
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import platform
-import signal
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, wait
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from assocmem.cli.output import clean
 
 if TYPE_CHECKING:
-    from multiprocessing.process import BaseProcess
-
     from rich.progress import Progress
 
     from assocmem.contract.results import Results
     from assocmem.experiments.experiment import Experiment, Settings
+    from assocmem.kernels.compute import Helpers
 
 TITLE = "assocmem: how many memories fit, and what makes recall fail"
 M_ARENA_MAX = -8
@@ -72,8 +69,8 @@ class Reproduction:
 
     out: Path
     settings: Settings
-    drawer: Executor
-    aside: Executor
+    drawer: Helpers
+    aside: Helpers
     results: list[Results] = field(default_factory=list)
     _drawing: list[Future[list[Path]]] = field(default_factory=list)
     _charts: dict[str, str] = field(default_factory=dict)
@@ -81,24 +78,23 @@ class Reproduction:
 
     def measure(self, wanted: Sequence[Experiment]) -> bool:
         """Measure, write and send to the drawer every experiment; return whether Ctrl-C stopped it."""
-        import numpy.linalg  # noqa: F401  only a BLAS that is loaded can be limited
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-        from threadpoolctl import threadpool_limits
+
+        from assocmem.kernels.compute import one_blas_thread
 
         _load()
         _one_arena()
         columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
         # Measuring has threads of its own, so BLAS needs none, and charts are drawn beside.
-        with threadpool_limits(1, "blas"), Progress(*columns, console=Console(stderr=True)) as bars:
-            before = set(multiprocessing.active_children())
+        with one_blas_thread, Progress(*columns, console=Console(stderr=True)) as bars:
             waiting: dict[str, Future[Results]] = {}
             try:
                 self._begin_aside(wanted, waiting)
                 self._measure_here([e for e in wanted if e.name not in waiting], bars)
                 self._gather(waiting, bars)
             except KeyboardInterrupt:
-                self._end_aside(waiting, set(multiprocessing.active_children()) - before)
+                self._end_aside(waiting)
                 if self._in_hand is not None:  # it was measured, and only being written and laid out
                     self._keep(self._in_hand)
                 return True
@@ -111,7 +107,7 @@ class Reproduction:
         alone = replace(self.settings, workers=1)
         for experiment in wanted:
             if experiment.scripted:
-                waiting[experiment.name] = begin(self.aside, experiment.run, alone)
+                waiting[experiment.name] = self.aside.submit(experiment.run, alone)
 
     def _measure_here(self, wanted: Sequence[Experiment], bars: Progress) -> None:
         # A quick run is over when the last chart is drawn, so what is slow to measure and quick to draw goes last.
@@ -133,11 +129,10 @@ class Reproduction:
             self._keep(measuring.result())
             bars.update(task, total=1, completed=1)
 
-    def _end_aside(self, waiting: dict[str, Future[Results]], helpers: set[BaseProcess]) -> None:
+    def _end_aside(self, waiting: dict[str, Future[Results]]) -> None:
         """Keep what is finished aside, and end the rest at once."""
         finished = [name for name, measuring in waiting.items() if measuring.done()]
-        for helper in helpers:
-            helper.terminate()  # what waits for it fails; to cancel that first would be an error in its executor
+        self.aside.end()  # what waits for it fails; to cancel that first would be an error in its executor
         for name, measuring in waiting.items():
             if name in finished and name not in self._charts:
                 with suppress(Exception):  # it was ended, not wrong
@@ -185,18 +180,6 @@ class Reproduction:
             charts=self._charts,
         )  # fmt: skip
         return rows
-
-
-def begin(executor: Executor, function: Callable[..., Any], *words: Any) -> Future[Any]:
-    """Submit to `kernels.processes`, where one may start with it: Ctrl-C waits until that is ready to answer."""
-    if not hasattr(signal, "pthread_sigmask"):
-        return executor.submit(function, *words)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        executor.submit(signal.pthread_sigmask, signal.SIG_UNBLOCK, {signal.SIGINT})
-        return executor.submit(function, *words)
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _load() -> None:

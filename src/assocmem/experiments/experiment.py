@@ -11,8 +11,8 @@ from importlib import resources
 from typing import Any
 
 from assocmem.contract.results import Results, Row, header_for
+from assocmem.kernels.compute import Workers
 from assocmem.lab.rows import DEFINITIONS
-from assocmem.lab.workers import Workers
 
 Progress = Callable[[int, int], None]
 
@@ -25,7 +25,7 @@ class Settings:
     """How a run is made.
 
     seed: of all random streams. quick: fewer trials and smaller M, the same figures. workers: of the lab, see
-    `lab.workers.run_tasks`; results do not depend on it.
+    `kernels.compute.run_tasks`; results do not depend on it.
     """
 
     seed: int = 0

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from assocmem.kernels import threads as pool
+from assocmem.kernels.compute import WORTH_A_THREAD, in_threads, one_blas_thread, thread_count
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -107,9 +107,9 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
                 for tile in tiles:
                     del tile.queries
 
-    threads = min(pool.thread_count(), n * m * (block.d_k + block.d_v) // pool.WORTH_A_THREAD, len(shares))
-    with pool.SingleThreadedBlas():
-        pool.in_threads(run, max(1, threads))
+    threads = min(thread_count(), n * m * (block.d_k + block.d_v) // WORTH_A_THREAD, len(shares))
+    with one_blas_thread:
+        in_threads(run, max(1, threads))
     output = np.empty((m, values.shape[1]), keys.dtype)
     mass, peak, shift, share = np.empty((4, m))
     with np.errstate(all="ignore"):

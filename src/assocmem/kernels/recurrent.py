@@ -16,7 +16,7 @@ from assocmem.contract.errors import DivergedError, InputError
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.kernels.chunked import CHUNK
-from assocmem.kernels.threads import run_shares
+from assocmem.kernels.compute import run_shares
 
 Arrays: TypeAlias = Mapping[str, Array]
 

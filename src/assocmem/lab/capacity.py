@@ -12,11 +12,11 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.requirement import is_whole
 from assocmem.inputs import Law
+from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.importance_sampling import too_sharp
 from assocmem.lab.labelled import subject
 from assocmem.lab.predicted import predicted_capacity
 from assocmem.lab.search import FEW, PRECISION, Search
-from assocmem.lab.workers import Progress, Workers
 from assocmem.ruler import Capacity, crossing_of_curve
 
 BETWEEN = (

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.results import Row
+from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.labelled import subjects
 from assocmem.lab.memory_budget import workers_that_fit
 from assocmem.lab.out_of_core import LARGE, run_large_task
@@ -16,7 +17,6 @@ from assocmem.lab.plans import KeyPlan, KeyTask
 from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.rows import ratio_row
 from assocmem.lab.trials import ROWS_UP_TO, estimator_of, run_task, takes_batches
-from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler.estimate import summarise
 
 FloatArray = np.ndarray[Any, Any]

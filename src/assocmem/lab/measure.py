@@ -14,13 +14,13 @@ from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.contract.random import stream
 from assocmem.contract.results import Row
 from assocmem.inputs import checked_targets, value_law
+from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
 from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, rows_to_fit
 from assocmem.lab.labelled import Subject, subjects
 from assocmem.lab.plans import Estimator
 from assocmem.lab.subsets import Rows, SubsetResult, SubsetTask, run_subsets
 from assocmem.lab.trials import estimator_of
-from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import (
     Preparation,
     crossing_of_curve,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.slots import GrowingStore
+from assocmem.kernels.compute import Workers, cores, free_bytes
 from assocmem.lab.plans import KeyTask
 from assocmem.lab.trials import values_matter
-from assocmem.lab.workers import Workers, cores
 
 COPIES = 4
 """Pairs as drawn, with one-hot channels beside them, as written and as a function gets them."""
@@ -54,18 +53,3 @@ def bytes_of(task: KeyTask, *, in_blocks: bool) -> int:
     return (
         (COPIES_IN_BLOCKS if in_blocks else COPIES) * task.count * task.n * width * int(np.dtype(plan.dtype).itemsize)
     )
-
-
-def free_bytes() -> float:
-    """Return the bytes of memory that are free for use: on Linux what the kernel says, elsewhere infinity."""
-    lines = _text("/proc/meminfo").splitlines()
-    found = [1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    limit = _text("/sys/fs/cgroup/memory.max").strip()
-    return min([math.inf, *found, *([float(limit)] if limit.isdigit() else [])])
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return ""

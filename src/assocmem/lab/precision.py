@@ -15,9 +15,9 @@ from assocmem.contract.results import Row
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
+from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.labelled import Subject, subjects
 from assocmem.lab.trials import takes_batches
-from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import by_vectors, summarise
 from assocmem.ruler.weights import recall_with_own_weights
 

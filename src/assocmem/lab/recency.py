@@ -18,6 +18,7 @@ from assocmem.contract.results import Row
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import key_law
+from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.forgetting import predicted_age_ratio, predicted_left, predicted_signal
 from assocmem.lab.labelled import subjects
 from assocmem.lab.predicted import predicted_ratio
@@ -33,7 +34,6 @@ from assocmem.lab.sequences import (
     run_sequence,
     tasks_of,
 )
-from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, recall_with_own_weights, summarise
 
 SIGNAL = "root mean square over trials of a pair's weight in its own recall over that of the newest pair"

@@ -18,9 +18,9 @@ from assocmem.contract.results import Row
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
+from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.labelled import Subject, subjects
 from assocmem.lab.trials import required_extras, takes_batches
-from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import Capacity, crossing_of_curve, retrieval_definition, summarise_shares, top1_right
 
 FloatArray = np.ndarray[Any, Any]

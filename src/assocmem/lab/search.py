@@ -11,13 +11,13 @@ import numpy as np
 
 from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.inputs import Law
+from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.importance_sampling import tilt_for, tilted_mean_squares
 from assocmem.lab.keys import SAMPLER, key_ratios
 from assocmem.lab.labelled import Subject
 from assocmem.lab.plans import KeyPlan, SimilarityPlan, sigma_of
 from assocmem.lab.similarities import LONGEST, draw_squares
 from assocmem.lab.trials import estimator_of
-from assocmem.lab.workers import Progress, Workers
 from assocmem.maps.activations import Activation
 from assocmem.ruler import Capacity, crossing_of_curve, summarise
 

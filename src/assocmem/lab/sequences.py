@@ -12,9 +12,9 @@ from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.results import Row
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, draw_pairs, key_law
+from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.labelled import Subject
 from assocmem.lab.trials import takes_batches
-from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.ruler import summarise
 
 FloatArray = np.ndarray[Any, Any]

@@ -13,6 +13,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.contract.random import stream
 from assocmem.contract.results import Row
+from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.importance_sampling import carried_by_few, tilted_mean_squares
 from assocmem.lab.labelled import subjects
 from assocmem.lab.layout import Layout, disjoint
@@ -20,7 +21,6 @@ from assocmem.lab.plans import SimilarityPlan, sigma_of
 from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.rows import ratio_row
 from assocmem.lab.streams import sums_over_pieces
-from assocmem.lab.workers import Progress, Workers
 from assocmem.maps.activations import Activation
 from assocmem.ruler.estimate import summarise, summarise_weighted
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from assocmem.contract.errors import NonFiniteError
 from assocmem.contract.random import stream
+from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.importance_sampling import tilt_for
 from assocmem.lab.layout import Layout
 from assocmem.lab.sphere import BLOCK, SimilarityLaw
 from assocmem.lab.weighing import Block, dtype_for, sums_of_squares, weigh
-from assocmem.lab.workers import Progress, Workers, run_tasks
 from assocmem.maps.activations import Activation
 
 FloatArray = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.files import write_whole
-from assocmem.kernels.processes import processes
+from assocmem.kernels.compute import Helpers, cores, one_blas_thread
 from assocmem.page import offer
 from assocmem.page.data import document, offered, paths
 from assocmem.page.vendor import STATIC
@@ -68,7 +68,7 @@ def _computed(names: Sequence[str], workers: int | None, words: str) -> Iterator
     from rich.progress import Progress
 
     shelves = [names[i : i + SHELF] for i in range(0, len(names), SHELF)]
-    workers = workers or os.cpu_count() or 1
+    workers = workers or cores()
     with Progress(transient=True) as progress:
         task = progress.add_task(words, total=len(names))
         for shelf in _over(shelves, workers):
@@ -80,19 +80,17 @@ def _over(shelves: Sequence[Sequence[str]], workers: int) -> Iterator[list[tuple
     if workers == 1 or len(shelves) < 2:
         yield from map(_documents, shelves)
         return
-    with processes(min(workers, len(shelves)), ends_on_ctrl_c=True) as pool:
+    with Helpers(min(workers, len(shelves))) as pool:
         try:
             yield from pool.map(_documents, shelves)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.end()
             raise
 
 
 def _documents(names: Sequence[str]) -> list[tuple[str, str]]:
     """Compute the documents at these paths on one thread: the processes share the cores."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with one_blas_thread:
         return [(name, document(name)) for name in names]
 
 

@@ -10,6 +10,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from assocmem.contract.errors import AssocmemError, InputError
+from assocmem.kernels.compute import one_blas_thread
 from assocmem.page.data import document
 from assocmem.page.vendor import STATIC
 
@@ -113,10 +114,8 @@ def _worth_saying(record: logging.LogRecord) -> bool:
 def serve(port: int = 8765, *, browser: bool = True) -> None:
     """Serve the page until Ctrl-C: print its address and open the browser unless told not to."""
     import uvicorn
-    from threadpoolctl import threadpool_limits
 
     found = listen(port)
-    threadpool_limits(1)  # many small answers at once: a thread each is enough
     address = f"http://localhost:{found.getsockname()[1]}/"
     for path in FIRST:
         document(path)
@@ -129,7 +128,8 @@ def serve(port: int = 8765, *, browser: bool = True) -> None:
     server = uvicorn.Server(config)
     logging.getLogger("uvicorn.error").addFilter(_worth_saying)
     try:
-        server.run(sockets=[found])
+        with one_blas_thread:  # many small answers at once: a thread each is enough
+            server.run(sockets=[found])
     except KeyboardInterrupt:
         pass
     finally:

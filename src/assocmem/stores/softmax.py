@@ -40,7 +40,7 @@ class SoftmaxAttention(GrowingStore):
     recall, some megabytes of working memory whatever n and the number of queries are. A query that sees nothing
     recalls zeros (not NaN), with log mass -inf and weights 0. Half precision is computed in float32; logits that
     float32 does not hold to four digits are computed again in float64; beyond that RecallOverflowError is raised.
-    Large recalls of plain NumPy arrays use several threads (`kernels.threads.thread_count`). A gradient at beta = inf
+    Large recalls of plain NumPy arrays use several threads (`kernels.compute.thread_count`). A gradient at beta = inf
     flows through the values alone.
     Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `maps.sharpness`.
 
