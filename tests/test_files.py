@@ -110,17 +110,17 @@ def test_damaged_safetensors(tmp_path):
     path = tmp_path / "d.safetensors"
     good = {"w": ("F32", [2, 2], ROWS[:2, :2].astype("<f4").tobytes())}
     write_safetensors(path, good, cut=3)
-    with pytest.raises(FileFormatError, match=r"d\.safetensors is truncated: 'w' ends at"):
+    with pytest.raises(FileFormatError, match=r"d\.safetensors is no readable .*not fully covered"):
         read_array(path)
     for header in ("{{", "[]", '{"w": 3}', '{"w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 4]}}'):
         write_safetensors(path, good, header=header)
-        with pytest.raises(FileFormatError, match="its header is damaged"):
+        with pytest.raises(FileFormatError, match=r"is no readable .*it is damaged"):
             read_array(path)
     write_safetensors(path, good, header='{"w": {"dtype": "F32", "shape": [-2, -2], "data_offsets": [0, 16]}}')
-    with pytest.raises(FileFormatError, match="its header is damaged"):
+    with pytest.raises(FileFormatError, match=r"is no readable .*it is damaged"):
         read_array(path)
     path.write_bytes(b"\xff" * 40)
-    with pytest.raises(FileFormatError, match="truncated or of another kind"):
+    with pytest.raises(FileFormatError, match="is no readable"):
         read_array(path)
     write_safetensors(path, {"w": ("F8_E4M3", [4], b"\0" * 4)})
     with pytest.raises(FileFormatError, match="of type F8_E4M3"):
@@ -149,13 +149,20 @@ def test_damaged_npz(tmp_path, place):
         read_array(path)
 
 
-def test_a_header_that_promises_too_much_does_not_ask_for_memory(tmp_path):
-    path = tmp_path / "a.npy"
-    raw = b"\x93NUMPY\x01\x00"
-    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999, 4), }\n"
-    path.write_bytes(raw + len(header).to_bytes(2, "little") + header + b"\0" * 96)
-    with pytest.raises(FileFormatError, match="is truncated: shape"):
-        read_array(path)
+@pytest.mark.parametrize(
+    "shape", ["9999999999999, 4", "0, 9223372036854775807", "9223372036854775807, 4", f"{10**30},", "0," * 70]
+)
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_a_header_that_promises_too_much_is_refused(tmp_path, shape, name):
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}\n".encode()
+    whole = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 96
+    if name == "a.npy":
+        (tmp_path / name).write_bytes(whole)
+    else:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr("a.npy", whole)
+    with pytest.raises(FileFormatError, match="is no readable array of numbers"):
+        read_array(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +210,7 @@ def test_missing_empty_and_foreign_files(tmp_path):
     with pytest.raises(FileFormatError, match="cannot be read"):
         read_array(tmp_path / "dir.npy")
     (tmp_path / "t.npy").write_text("1 2 3")
-    with pytest.raises(FileFormatError, match="header is damaged"):
+    with pytest.raises(FileFormatError, match="is no readable"):
         read_array(tmp_path / "t.npy")
     with pytest.raises(FileFormatError, match="can run code"):
         read_array(tmp_path / "model.pt")
@@ -211,7 +218,7 @@ def test_missing_empty_and_foreign_files(tmp_path):
         read_array(tmp_path / "keys.csv")
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
         archive.writestr("note.txt", "hello")
-    with pytest.raises(FileFormatError, match="header is damaged"):
+    with pytest.raises(FileFormatError, match="is no readable"):
         read_array(tmp_path / "x.npz")
     with zipfile.ZipFile(tmp_path / "y.npz", "w"):
         pass
@@ -261,5 +268,5 @@ def test_npy_version_3_of_plain_numbers_is_read(tmp_path):
 def test_npy_with_a_damaged_shape_is_refused(tmp_path, shape):
     whole = saved(tmp_path, np.ones((2, 3))).read_bytes()
     (tmp_path / "a.npy").write_bytes(whole.replace(b"(2, 3), }" + b" " * (len(shape) - 6), shape + b", }"))
-    with pytest.raises(FileFormatError, match="header is damaged"):
+    with pytest.raises(FileFormatError, match="is no readable"):
         read_array(tmp_path / "a.npy")

@@ -5,91 +5,119 @@ A path may name one array of several: ``keys.npz:layer0`` or ``model.safetensors
 
 from __future__ import annotations
 
-import math
+import json
 import os
+import re
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from assocmem.contract.errors import FileFormatError, InputError, NonFiniteError
-from assocmem.inputs import tensorfile
+from assocmem.contract.errors import AssocmemError, FileFormatError, InputError, NonFiniteError
 
 Numbers: TypeAlias = np.ndarray[Any, Any]
 
-_CONTAINERS = (".npz", ".safetensors")
 _SHOWN = 12
+_DAMAGE = (
+    ValueError, TypeError, LookupError, EOFError, ArithmeticError, MemoryError, RuntimeError, SyntaxError,
+    zlib.error, zipfile.BadZipFile, tokenize.TokenError,
+)  # fmt: skip
+"""What NumPy raises for a file that is damaged, or whose header promises more than it holds."""
 
 
 def read_array(path: str | os.PathLike[str], *, name: str | None = None) -> Numbers:
     """Return one array of real numbers from a file, in native byte order.
 
+    Half-precision arrays stay float16; bfloat16 tensors, which NumPy lacks, become float32 (exactly). Cost: reads
+    only the named array.
+
     Parameters
     ----------
-    path: a .npy, .npz or .safetensors file; ``file.npz:name`` picks one array, as does `name`. A file that
-        holds a single array needs no name.
+    path : str or path
+        A .npy, .npz or .safetensors file; ``file.npz:name`` picks one array, as does `name`.
+    name : str, optional
+        The array's name; a file that holds a single array needs none.
 
-    Half-precision arrays of .npy files stay float16; bfloat16 tensors, which NumPy lacks, become float32
-    (exactly). Raises FileFormatError where the file is missing, empty, truncated, of another kind, or holds
-    objects, text or complex numbers; where several arrays are there and none is named, it lists them.
-    Cost: reads only the named array.
+    Returns
+    -------
+    ndarray
+        The caller's own array.
+
+    Raises
+    ------
+    FileFormatError
+        Where the file is missing, empty, truncated, of another kind, or holds objects, text or complex numbers;
+        where several arrays are there and none is named, it lists them.
     """
     file, name = _split(path, name)
-    suffix = file.suffix.lower()
-    if suffix not in (".npy", *_CONTAINERS):
-        hint = " Such files can run code when opened." if suffix in (".pt", ".pth", ".bin", ".pkl", ".pickle") else ""
-        raise FileFormatError(
-            f"{file.name or file} is not a .npy, .npz or .safetensors file; save the array as one of them.{hint}"
-        )
-    try:
-        size = file.stat().st_size
-        with file.open("rb") as stream:
-            if size == 0:
-                raise FileFormatError(f"{file.name} is empty.")
-            if suffix == ".npy":
-                if name is not None:
-                    raise FileFormatError(f"{file.name} holds one array without a name; leave ':{name}' out.")
-                return _npy(stream, size, file.name)
-            if suffix == ".npz":
-                return _npz(stream, file.name, name)
-            index = tensorfile.index(stream, size, file.name)
-            return tensorfile.read(stream, index[_pick(list(index), file.name, name)], file.name)
-    except FileNotFoundError:
-        raise FileFormatError(f"there is no file {file}.") from None
-    except OSError as error:
-        raise FileFormatError(f"{file} cannot be read: {error.strerror or error}.") from error
+    with _opened(file) as (names, read):
+        if names is None and name is not None:
+            raise FileFormatError(f"{file.name} holds one array without a name; leave ':{name}' out.")
+        picked = "" if names is None else _pick(names, file.name, name)
+        label = f"{file.name}:{picked}" if picked else file.name
+        try:
+            found = read(picked)
+        except _DAMAGE as error:
+            if isinstance(error, AssocmemError):
+                raise
+            why = str(error).partition("\n")[0].rstrip(".")
+            raise FileFormatError(
+                f"{label} is no readable array of numbers ({why}): it is truncated, damaged, encrypted or holds Python "
+                "objects, which can run code when opened."
+            ) from error
+    if found.dtype.kind not in "fiub":
+        raise FileFormatError(f"{label} must hold real numbers; it holds {found.dtype}.")
+    return np.array(found, dtype=found.dtype.newbyteorder("="))
 
 
 def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Return the names of the arrays in a .npz or .safetensors file; () for a .npy file.
 
-    Raises FileFormatError as `read_array` does.
+    Parameters
+    ----------
+    path : str or path
+        As in `read_array`, without a name.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Raises
+    ------
+    FileFormatError
+        Where the file is missing, damaged or of another kind.
     """
-    file, _ = _split(path, None)
-    suffix = file.suffix.lower()
-    if suffix == ".npy":
-        return ()
-    if suffix not in _CONTAINERS:
-        raise FileFormatError(f"{file.name} is not a .npy, .npz or .safetensors file.")
-    try:
-        with file.open("rb") as stream:
-            if suffix == ".npz":
-                return tuple(_members(_archive(stream, file.name)))
-            return tuple(tensorfile.index(stream, file.stat().st_size, file.name))
-    except FileNotFoundError:
-        raise FileFormatError(f"there is no file {file}.") from None
-    except OSError as error:
-        raise FileFormatError(f"{file} cannot be read: {error.strerror or error}.") from error
+    with _opened(_split(path, None)[0]) as (names, _):
+        return tuple(names or ())
 
 
 def read_matrix(path: str | os.PathLike[str], what: str = "keys") -> Numbers:
-    """Return keys, values or queries: an array (n, d) or (heads, n, d) of finite numbers, n and d >= 1.
+    """Return keys, values or queries from a file.
 
-    `what` is the word for it in messages. Raises FileFormatError for another number of axes or an empty array,
-    NonFiniteError naming the first row that holds NaN or infinity.
+    Parameters
+    ----------
+    path : str or path
+        As in `read_array`.
+    what : str
+        The word for it in messages.
+
+    Returns
+    -------
+    ndarray (n, d) or (heads, n, d)
+        Finite numbers, n and d >= 1.
+
+    Raises
+    ------
+    FileFormatError
+        For another number of axes or an empty array.
+    NonFiniteError
+        Naming the first row that holds NaN or infinity.
     """
     array = read_array(path)
     label = f"`{what}` from {Path(path).name}"
@@ -110,9 +138,26 @@ def read_matrix(path: str | os.PathLike[str], what: str = "keys") -> Numbers:
 
 
 def read_targets(path: str | os.PathLike[str], n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the indices (m,) of the pairs that queries ask for: whole numbers in [0, n).
+    """Return the indices of the pairs that queries ask for, from a file.
 
-    Raises FileFormatError for another shape or type, InputError for numbers outside [0, n).
+    Parameters
+    ----------
+    path : str or path
+        As in `read_array`.
+    n : int
+        The number of stored pairs.
+
+    Returns
+    -------
+    ndarray (m,) of int64
+        Whole numbers in [0, n).
+
+    Raises
+    ------
+    FileFormatError
+        For another shape or type.
+    InputError
+        For numbers outside [0, n).
     """
     array = read_array(path)
     label = f"`targets` from {Path(path).name}"
@@ -126,16 +171,8 @@ def read_targets(path: str | os.PathLike[str], n: int) -> np.ndarray[Any, np.dty
 
 
 def _split(path: str | os.PathLike[str], name: str | None) -> tuple[Path, str | None]:
-    text = os.fspath(path)
-    for suffix in _CONTAINERS:
-        at = text.lower().find(suffix + ":")
-        if at >= 0 and name is None:
-            cut = at + len(suffix)
-            return Path(text[:cut]), text[cut + 1 :] or None
-    stem, colon, rest = text.rpartition(":")
-    if colon and stem.lower().endswith(".npy") and name is None:
-        return Path(stem), rest
-    return Path(text), name
+    found = re.fullmatch(r"(.+?\.(?:npy|npz|safetensors)):(.*)", os.fspath(path), re.I | re.S)
+    return (Path(found[1]), found[2] or None) if found and name is None else (Path(path), name)
 
 
 def _pick(names: list[str], file: str, name: str | None) -> str:
@@ -151,58 +188,64 @@ def _pick(names: list[str], file: str, name: str | None) -> str:
     raise FileFormatError(f"{file} holds no array called {name!r}; it has {listed}.")
 
 
-def _archive(stream: IO[bytes], file: str) -> zipfile.ZipFile:
-    try:
-        return zipfile.ZipFile(stream)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, zlib.error) as error:
-        raise FileFormatError(f"{file} is not a readable .npz file; it is truncated or damaged.") from error
-
-
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    return {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist() if not entry.is_dir()}
-
-
-def _npz(stream: IO[bytes], file: str, name: str | None) -> Numbers:
-    with _archive(stream, file) as archive:
-        members = _members(archive)
-        picked = _pick(list(members), file, name)
-        label = f"{file}:{picked}"
-        try:
-            with archive.open(members[picked]) as member:
-                return _npy(member, members[picked].file_size, label)
-        except (zipfile.BadZipFile, RuntimeError, EOFError, zlib.error) as error:
-            raise FileFormatError(f"{label} cannot be read: it is truncated, damaged or encrypted.") from error
-
-
-def _npy(stream: IO[bytes], size: int, label: str) -> Numbers:
-    """Return the array of a .npy stream that holds `size` bytes, checking its header before reading on."""
-    later = np.lib.format.read_array_header_2_0  # version 3 differs in the encoding of field names alone
-    forms = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): later, (3, 0): later}
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version not in forms:
-            raise FileFormatError(f"{label} has the .npy version {version[0]}.{version[1]}; versions 1 to 3 are read.")
-        shape, fortran, dtype = forms[version](stream)
-        if min(shape, default=0) < 0:
-            raise ValueError(shape)
-    except FileFormatError:
-        raise
-    except (ValueError, EOFError, SyntaxError, TypeError, KeyError, tokenize.TokenError) as error:
-        raise FileFormatError(f"{label} is not a readable .npy array; its header is damaged or missing.") from error
-    if dtype.hasobject:
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[list[str] | None, Callable[[str], Numbers]]]:
+    """Yield the names of a file's arrays, None where it holds one without a name, and what reads one of them."""
+    kind = file.suffix.lower()
+    if kind not in (".npy", ".npz", ".safetensors"):
+        hint = " Such files can run code when opened." if kind in (".pt", ".pth", ".bin", ".pkl", ".pickle") else ""
         raise FileFormatError(
-            f"{label} holds Python objects, which can run code when opened; save an array of plain numbers."
+            f"{file.name or file} is not a .npy, .npz or .safetensors file; save the array as one of them.{hint}"
         )
-    if dtype.kind not in "fiub":
-        raise FileFormatError(f"{label} must hold real numbers; it holds {dtype}.")
-    count = math.prod(shape)
-    wanted, there = count * dtype.itemsize, size - stream.tell()
-    if wanted > there:
-        raise FileFormatError(f"{label} is truncated: shape {shape} needs {wanted} bytes of numbers; {there} are left.")
-    data = bytearray(stream.read(wanted))
-    if len(data) < wanted:
-        raise FileFormatError(f"{label} is truncated: {wanted} bytes of numbers were promised; {len(data)} came.")
-    flat = np.frombuffer(data, dtype=dtype)
-    if not dtype.isnative:
-        flat = flat.astype(dtype.newbyteorder("="))
-    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+    try:
+        if file.stat().st_size == 0:
+            raise FileFormatError(f"{file.name} is empty.")
+        if kind == ".npy":
+            yield None, lambda _: _mapped(file)
+        elif kind == ".npz":
+            with zipfile.ZipFile(file) as archive:
+                members = {e.filename.removesuffix(".npy"): e for e in archive.infolist() if not e.is_dir()}
+                yield list(members), lambda name: _member(archive, members[name])
+        else:
+            from safetensors import safe_open
+
+            with safe_open(file, framework="np") as held:
+                yield held.keys(), lambda name: _tensor(held, file, name)
+    except AssocmemError:
+        raise
+    except FileNotFoundError:
+        raise FileFormatError(f"there is no file {file}.") from None
+    except OSError as error:
+        raise FileFormatError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except Exception as error:
+        raise FileFormatError(f"{file.name} is no readable {kind} file ({error}); it is damaged.") from error
+
+
+def _mapped(file: Path) -> Numbers:
+    """Return the array of a .npy file, mapped: a header that promises more than there is asks for no memory."""
+    with np.errstate(all="ignore"):
+        return np.lib.format.open_memmap(file, mode="r")
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Numbers:
+    with archive.open(member) as stream:
+        found: Numbers = np.lib.format.read_array(stream, allow_pickle=False)
+    return found
+
+
+def _tensor(held: Any, file: Path, name: str) -> Numbers:
+    """Return one tensor of a .safetensors file, which is sound; refuse types that NumPy cannot hold."""
+    kind = held.get_slice(name).get_dtype()
+    if kind == "BF16":
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            entry = json.loads(stream.read(length))[name]
+            first, end = entry["data_offsets"]
+            stream.seek(8 + length + first)
+            bits = np.frombuffer(stream.read(end - first), "<u2")
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(entry["shape"])
+    try:
+        found: Numbers = held.get_tensor(name)
+    except (AttributeError, TypeError):
+        raise FileFormatError(f"{file.name}:{name} is of type {kind}, which NumPy does not have.") from None
+    return found

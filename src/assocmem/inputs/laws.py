@@ -22,11 +22,13 @@ from assocmem.inputs.directions import Floats, at_cosine, checked_cosine, unit_r
 class Law(ABC):
     """How n vectors of width d are drawn.
 
-    Class attributes: `name` (as in `key_law`) and `unit`, whether every row has exactly length one.
+    Class attributes: `name` (as in `key_law`); `unit`, whether every row has exactly length one; `described`, the law
+    in words, with its settings as {0.setting}.
     """
 
     name: ClassVar[str] = ""
     unit: ClassVar[bool] = True
+    described: ClassVar[str] = ""
 
     def draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         """Return n rows of width d, shape (n, d), float64.
@@ -42,9 +44,9 @@ class Law(ABC):
         """Return the rows for checked sizes."""
 
     @property
-    @abstractmethod
     def words(self) -> str:
         """The law in words, as results name it."""
+        return self.described.format(self)
 
 
 @dataclass(frozen=True)
@@ -52,14 +54,10 @@ class Sphere(Law):
     """Independent, uniform on the unit sphere: E cos = 0, E cos^2 = 1/d. The default law of keys."""
 
     name: ClassVar[str] = "sphere"
+    described: ClassVar[str] = "uniform on the unit sphere"
 
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         return unit_rows(rng, n, d)
-
-    @property
-    def words(self) -> str:
-        """The law in words."""
-        return "uniform on the unit sphere"
 
 
 @dataclass(frozen=True)
@@ -67,15 +65,11 @@ class Gaussian(Law):
     """Independent N(0, I/d): the mean squared length is one. The default law of values."""
 
     name: ClassVar[str] = "gaussian"
+    described: ClassVar[str] = "Gaussian N(0, I/d)"
     unit: ClassVar[bool] = False
 
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         return rng.standard_normal((n, d)) / math.sqrt(d)
-
-    @property
-    def words(self) -> str:
-        """The law in words."""
-        return "Gaussian N(0, I/d)"
 
 
 @dataclass(frozen=True)
@@ -83,6 +77,7 @@ class Orthonormal(Law):
     """The first n rows of a uniformly random orthogonal matrix; at most d of them. Cost: n^2 d."""
 
     name: ClassVar[str] = "orthonormal"
+    described: ClassVar[str] = "random orthonormal"
 
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         if n > d:
@@ -90,26 +85,17 @@ class Orthonormal(Law):
         columns, triangle = np.linalg.qr(rng.standard_normal((d, n)))
         return np.array((columns * np.sign(np.diagonal(triangle))).T, dtype=np.float64, order="C")
 
-    @property
-    def words(self) -> str:
-        """The law in words."""
-        return "random orthonormal"
-
 
 @dataclass(frozen=True)
 class Signs(Law):
     """Independent entries +-1/sqrt(d), each sign with probability one half: E cos^2 = 1/d."""
 
     name: ClassVar[str] = "signs"
+    described: ClassVar[str] = "random signs +-1/sqrt(d)"
 
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         signs = 2.0 * rng.integers(0, 2, size=(n, d)) - 1.0
         return np.asarray(signs / math.sqrt(d), dtype=np.float64)
-
-    @property
-    def words(self) -> str:
-        """The law in words."""
-        return "random signs +-1/sqrt(d)"
 
 
 @dataclass(frozen=True)
@@ -124,6 +110,7 @@ class EqualCosine(Law):
 
     rho: float
     name: ClassVar[str] = "equal-cosine"
+    described: ClassVar[str] = "unit keys with a shared mean, expected cosine {0.rho:g}"
 
     def __post_init__(self) -> None:
         checked_cosine(self.rho, "rho", 0.0)
@@ -131,11 +118,6 @@ class EqualCosine(Law):
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         mean = unit_rows(rng, 1, d)
         return at_cosine(rng, np.broadcast_to(mean, (n, d)), math.sqrt(self.rho))
-
-    @property
-    def words(self) -> str:
-        """The law in words."""
-        return f"unit keys with a shared mean, expected cosine {self.rho:g}"
 
 
 @dataclass(frozen=True)
@@ -190,6 +172,7 @@ class Clustered(Law):
     clusters: int
     spread: float
     name: ClassVar[str] = "clustered"
+    described: ClassVar[str] = "{0.clusters} clusters of spread {0.spread:g} on the unit sphere"
 
     def __post_init__(self) -> None:
         _whole("clusters", self.clusters, 1)
@@ -200,11 +183,6 @@ class Clustered(Law):
         chosen = centres[rng.integers(0, int(self.clusters), size=n)]
         return at_cosine(rng, chosen, math.sqrt((1 - self.spread) * (1 + self.spread)))
 
-    @property
-    def words(self) -> str:
-        """The law in words."""
-        return f"{self.clusters} clusters of spread {self.spread:g} on the unit sphere"
-
 
 @dataclass(frozen=True)
 class Normalised(Law):
@@ -212,6 +190,7 @@ class Normalised(Law):
 
     law: Law
     name: ClassVar[str] = "normalised"
+    described: ClassVar[str] = "{0.law.words}, scaled to length one"
 
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         rows = self.law.draw(rng, n, d)
@@ -219,11 +198,6 @@ class Normalised(Law):
         if not norms.all():
             raise InputError(f"a row of the law {self.law.name!r} is zero and has no direction.")
         return np.asarray(rows / norms, dtype=np.float64)
-
-    @property
-    def words(self) -> str:
-        """The law in words."""
-        return f"{self.law.words}, scaled to length one"
 
 
 _LAWS: dict[str, type[Law]] = {
