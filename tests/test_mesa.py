@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from assocmem.checks import contract
-from assocmem.contract.errors import ConvergenceWarning, DivergedError, InputError
-from assocmem.kernels.conjugate_gradients import conjugate_gradient
+from assocmem.contract.errors import ConvergenceWarning, DivergedError, IllConditionedWarning, InputError
+from assocmem.kernels.linear_systems import conjugate_gradient
 from assocmem.stores.mesa import MesaNet
 from assocmem.stores.optimal import OptimalLinear
 from assocmem.stores.outer import OuterProduct
@@ -239,3 +239,55 @@ def test_settings_out_of_range_are_refused():
 
 def test_state_size_is_that_of_both_sums():
     assert written(MesaNet(), *drawn(11, 9, 4, 3)[:2]).size == 4 * 4 + 3 * 4
+
+
+# ---------------------------------------------------------------------- small ridges
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("solver", ["cg", "direct"])
+def test_a_small_ridge_in_float32_ends_at_the_smallest_norm(solver, library):
+    xp = np if library == "numpy" else pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=(1, 16))
+    keys, values, queries = np.repeat(one / np.linalg.norm(one), 50, axis=0), rng.normal(size=(50, 4)), np.eye(16)
+    give = lambda x: xp.asarray(x.astype(np.float32))  # noqa: E731
+    for ridge in (1e-2, 1e-4, 1e-6, 1e-12):
+        store = MesaNet(ridge=ridge, solver=solver)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IllConditionedWarning)
+            got = np.asarray(store.recall(written(store, give(keys), give(values)), give(queries)))
+        want = queries @ keys[:1].T @ values.sum(axis=0, keepdims=True) / (50 + ridge)
+        assert np.abs(got - want).max() < 1e-6 * np.abs(want).max(), ridge
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_ridge_that_the_dtype_cannot_carry_is_said_once_a_call(solver):
+    keys, values, queries = (x.astype(np.float32) for x in drawn(3, 10, 16, 4))
+    store = MesaNet(ridge=1e-6, solver=solver)
+    small = r"a ridge of 1e-06 is small for float32 \(condition number about 1e\+"
+    with pytest.warns(IllConditionedWarning, match=small):
+        store.recall(written(store, keys, values), queries)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        store.recall(written(store, keys, values), queries)
+        store.scan(store.empty(16, 4), keys, values, queries)
+    assert len(heard) == 2
+    for dtype, ridge in ((np.float32, 1.0), (np.float64, 1e-6)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            store = MesaNet(ridge=ridge, solver=solver)
+            store.recall(written(store, keys.astype(dtype), values.astype(dtype)), queries.astype(dtype))
+
+
+def test_a_scan_over_dependent_keys_is_the_loop_at_a_small_ridge():
+    keys, values, queries = (x.astype(np.float32) for x in drawn(4, 100, 8, 3))
+    keys = keys[:, :2] @ keys[:2]
+    store = MesaNet(ridge=1e-7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IllConditionedWarning)
+        _, got = store.scan(store.empty(8, 3), keys, values, queries)
+        loop = [store.recall(written(store, keys[: i + 1], values[: i + 1]), queries[i : i + 1]) for i in range(100)]
+    truth = [queries[i : i + 1] @ np.linalg.pinv(keys[: i + 1], rcond=1e-4) @ values[: i + 1] for i in range(100)]
+    assert gap(got[2:], np.concatenate(loop)[2:]) < 2e-3
+    assert gap(got[5:], np.concatenate(truth)[5:]) < 2e-3

@@ -406,3 +406,25 @@ def test_two_threads_that_write_from_one_old_state_get_their_own_pairs(monkeypat
     for state, row in ((mine, 2), (others[0], 1)):
         np.testing.assert_array_equal(state["pending_keys"], keys[[0, row]])
         np.testing.assert_array_equal(state["pending_values"], values[[0, row]])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("cuts", [(), (7, 100, 211)])
+def test_rounding_is_not_taken_for_directions(dtype, cuts):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(8)
+    keys, values = unit(rng.normal(size=(300, 8)) @ rng.normal(size=(8, 64))), rng.normal(size=(300, 3))
+    given = [torch.as_tensor(x).to(getattr(torch, dtype)) for x in (keys, values)]
+    state = written(*given, cuts=cuts)
+    assert STORE.rank(state) == 8
+    assert STORE.condition(state) < 10
+    want = keys @ np.linalg.pinv(keys, rcond=1e-6) @ to_numpy(given[1])
+    eps = float(torch.finfo(given[0].dtype).eps)
+    assert np.abs(to_numpy(STORE.recall(state, given[0])) - want).max() < max(8 * eps, 1e-12) * np.abs(want).max()
+
+
+def test_directions_that_half_precision_holds_stay():
+    torch = pytest.importorskip("torch")
+    keys = torch.diag(torch.tensor([1.0, 0.25, 2**-5])).to(torch.bfloat16)
+    assert STORE.rank(written(keys, keys)) == 3
+    assert STORE.rank(written(keys / 2 ** torch.tensor([[0], [0], [2]]), keys)) == 2

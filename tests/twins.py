@@ -1261,6 +1261,35 @@ class Warns(Sum):
         return super().get(state, queries)
 
 
+@twin("small-ridge")
+@dataclass(frozen=True)
+class PlainRidge(Sum):
+    """Solves K^T K + ridge I as it stands, with the rounding of the sum in directions that no key has."""
+
+    ridge: float = 0.1
+
+    def blank(self, state):
+        return super().blank(state) | {"H": state.zeros(state.d_k, state.d_k)}
+
+    def put(self, state, keys, values, **extras):
+        return super().put(state, keys, values) | {"H": state["H"] + ar.transpose(keys) @ keys}
+
+    def get(self, state, queries):
+        system = state["H"] + self.ridge * np.eye(state.d_k, dtype=state.dtype)
+        return np.linalg.solve(system, queries.T).T @ state["W"].T
+
+
+@twin("small-ridge")
+@dataclass(frozen=True)
+class CutByRidge(PlainRidge):
+    """Leaves out what is shorter than a multiple of the ridge, so that directions come and go as it falls."""
+
+    def get(self, state, queries):
+        size, axes = np.linalg.eigh(state["H"])
+        kept = size > 3e4 * self.ridge
+        return (queries @ axes * np.where(kept, 1 / np.where(kept, size, 1), 0)) @ axes.T @ state["W"].T
+
+
 @twin("large-numbers")
 @dataclass(frozen=True)
 class SilentOverflow(Sum):

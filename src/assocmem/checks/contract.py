@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.checks import arrays, extras, laws, pairs, refusals, regimes, saving, shapes, traits
+from assocmem.checks import arrays, extras, laws, numerics, pairs, refusals, regimes, saving, shapes, traits
 from assocmem.checks.harness import Bench, Check
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import InputError, UnknownNameError, place_of
@@ -35,6 +35,7 @@ _ROOMS = (
     pairs,
     extras,
     regimes,
+    numerics,
     saving,
 )
 _CAUSES = ("deterministic", "pure-reads")

@@ -22,7 +22,7 @@ from assocmem.contract.errors import IllConditionedWarning, InputError, RecallOv
 from assocmem.contract.slots import Buffer
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.kernels.minimum_norm import solvable, solve, tolerance
+from assocmem.kernels.linear_systems import solvable, solve, tolerance
 
 MIN_BLOCK = 16
 """Least number of pairs that are folded in together."""
@@ -50,7 +50,7 @@ class LeastSquaresStore(Store):
     "pending_keys" (p, d_k) and "pending_values" (p, d_v), p < max(width, 16).
 
     Rank: a direction of feature space counts only if its singular value exceeds
-    `tolerance(n, width, dtype)` times the largest; all others are left out of W, at every ridge. This one rule
+    `linear_systems.tolerance` times the largest; all others are left out of W, at every ridge. This one rule
     holds for batches, streams and reports, on every array library, so duplicate, collinear and zero keys give the
     minimum-norm answer, and a ridge that goes to 0 ends there without a jump.
     """
@@ -162,7 +162,7 @@ class LeastSquaresStore(Store):
         if held is not None and held.solution is not None:
             return held.solution
         matrix, targets = self._system(state)
-        cut = tolerance(state.n, self._width(state), state.dtype, state.xp)
+        cut = tolerance(state.n, self._width(state), state)
         with _quiet():
             solution = solve(matrix, targets, ridge=self._ridge(state), cut=cut)
         if held is not None and not ar.carries_gradient(solution):
@@ -209,7 +209,7 @@ class LeastSquaresStore(Store):
         if not state.n or not width:
             return state.zeros(0), xp.zeros(state.batch, dtype=xp.int64, device=state.device)
         singular = xp.linalg.svdvals(solvable(self._system(state)[0], xp))
-        above = singular > tolerance(state.n, width, state.dtype, xp) * singular[..., :1]
+        above = singular > tolerance(state.n, width, state) * singular[..., :1]
         return singular, xp.sum(xp.astype(above, xp.int64), axis=-1)
 
 

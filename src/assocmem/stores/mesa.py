@@ -17,11 +17,13 @@ from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
 from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.chunked import decay_products, later_decays
-from assocmem.kernels.conjugate_gradients import conjugate_gradient
+from assocmem.kernels.linear_systems import MARGIN, conjugate_gradient, gram_tolerance, solve_gram, warn_small_ridge
 from assocmem.kernels.recurrent import Arrays, RecurrentStore, number_or_array
 
 _SOLVERS = ("cg", "direct", "rls")
 _LEAST_TOLERANCE = 1e-10
+_LOST = 2e-5
+"""Share of their digits that steps of recursive least squares may lose without a warning."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ class MesaNet(RecurrentStore):
     max_steps: steps of conjugate gradients (30 in the paper). tolerance: relative residual that ends them; None for
         1e-10, or 16 rounding units where that is more. Queries that have not reached it after max_steps are solved
         directly, and ConvergenceWarning says how many: no recall is less accurate than the tolerance.
+
+    Where ridge and eigenvalues of H come near its rounding (16 eps of the largest), directions below that get no
+    weight: as the ridge goes to 0 recalls go to those of smallest norm. IllConditionedWarning says so; it says for
+    "rls" that the inverse loses digits, which that form cannot mend.
 
     write takes `strength` (..., n) and `decay` (..., n). With decay 1 the order of writes does not matter.
 
@@ -134,6 +140,8 @@ class MesaNet(RecurrentStore):
         }
         if self.solver == "rls" and bool(state.xp.any(full["decay"] == 0)):
             raise InputError('`decay` of MesaNet.write must be > 0 with solver="rls", which divides by it; got 0.')
+        if self.solver == "rls" and int(keys.shape[-2]) == 1:
+            self._warn_where_lost((state["R"],), keys, full["strength"])
         return full
 
     def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
@@ -155,7 +163,7 @@ class MesaNet(RecurrentStore):
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule for many pairs: sums at once without queries, a chunk at a time with them, rls pair by pair."""
-        xp, recalls, count = ar.namespace(keys), [], int(keys.shape[-2])
+        xp, recalls, count, before = ar.namespace(keys), [], int(keys.shape[-2]), arrays
         width = 1 if self.solver == "rls" else self.chunk if queries is not None else count
         for start in range(0, count, width):
             at = slice(start, min(start + width, count))
@@ -180,6 +188,8 @@ class MesaNet(RecurrentStore):
                 else:
                     recalls.append(self._solved_along(arrays, key, value, asked, read == "before", **own))
             arrays = after
+        if self.solver == "rls":
+            self._warn_where_lost((before["R"], arrays["R"]), keys, extras["strength"])
         return arrays, xp.concat(recalls, axis=-2) if recalls else None
 
     # ------------------------------------------------------------------ recall
@@ -192,9 +202,10 @@ class MesaNet(RecurrentStore):
             return queries @ transpose(in_dtype(state["W"], wide, xp))
         H, G = (in_dtype(state[name], wide, xp) for name in ("H", "G"))
         diagonal = xp.linalg.diagonal(H)[..., None, :]
-        scale = self._scale(diagonal)
+        scale, cut = self._scale(diagonal), gram_tolerance(wide, state.io_dtype, xp)
         matrix = H / scale
-        return self._solved(lambda x: x @ matrix, queries, diagonal, scale, lambda: H) @ transpose(G)
+        found = self._solved(lambda x: x @ matrix, queries, diagonal, scale, cut, H, lambda: H)
+        return found @ transpose(G)
 
     def _solved_along(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array, early: bool, **extras: Array
@@ -218,9 +229,10 @@ class MesaNet(RecurrentStore):
         scale = self._scale(diagonal)
         matrix, rows = H / scale, keys / xp.sqrt(scale)
         rows_t = transpose(rows)
-        found = self._solved(
-            lambda x: kept * (x @ matrix) + (shares * (x @ rows_t)) @ rows, queries, diagonal, scale, each
-        )
+        product: Callable[[Array], Array] = lambda x: kept * (x @ matrix) + (shares * (x @ rows_t)) @ rows  # noqa: E731
+        # What was there before the chunk is in every H, so that its least eigenvalue bounds theirs.
+        least = H * xp.min(kept, axis=-2, keepdims=True)
+        found = self._solved(product, queries, diagonal, scale, gram_tolerance(H.dtype, H.dtype, xp), least, each)
         return kept * (found @ transpose(G)) + (shares * (found @ keys_t)) @ values
 
     def _scale(self, diagonal: Array) -> Array:
@@ -238,14 +250,24 @@ class MesaNet(RecurrentStore):
         queries: Array,
         diagonal: Array,
         scale: Array,
+        cut: float,
+        least: Array,
         dense: Callable[[], Array],
     ) -> Array:
-        """Return (H + ridge I)^-1 q for each query.
+        """Return (H + ridge I)^-1 q for each query, in the directions of H that are not rounding.
 
         H is given by its products divided by `scale` (*batch, 1, 1), its diagonal, and, if asked for, itself: `dense`
-        returns H (*batch, d, d), shared by all queries, or (*batch, m, d, d), one for each.
+        returns H (*batch, d, d), shared by all queries, or (*batch, m, d, d), one for each. least: (*batch, d, d), no
+        greater than any H. cut: share of its largest eigenvalue below which one of H is rounding.
         """
         xp = ar.namespace(queries)
+        rounding = cut * float(ar.to_numpy(xp.max(xp.sum(diagonal, axis=-1)))) if 0 not in diagonal.shape else 0.0
+        if self.ridge < MARGIN * rounding:
+            smallest = self.ridge + float(ar.to_numpy(xp.min(xp.linalg.eigvalsh(ar.constant(least)))))
+            if smallest < MARGIN * rounding:
+                what = f"directions in which the squares of keys sum to less than about {rounding:.0e} count as zero"
+                warn_small_ridge(self.name, self.ridge, rounding / cut / self.ridge, queries.dtype, what)
+                return solve_gram(dense(), queries, ridge=self.ridge, cut=cut)
         if self.solver == "direct":
             return self._direct(dense(), queries, diagonal)
         tolerance = self.tolerance or max(_LEAST_TOLERANCE, 16 * float(xp.finfo(queries.dtype).eps))
@@ -270,6 +292,18 @@ class MesaNet(RecurrentStore):
             stacklevel=5,
         )
         return xp.where(left[..., None], self._direct(dense(), queries, diagonal), found)
+
+    def _warn_where_lost(self, inverses: tuple[Array, ...], keys: Array, strength: Array) -> None:
+        """Warn where a step's b k^T R k loses its digits beside the largest entries of R."""
+        xp, dtype = ar.namespace(keys), inverses[0].dtype
+        if 0 in keys.shape or ar.is_half(dtype, xp):
+            return
+        squares, worst = strength * xp.sum(keys * keys, axis=-1), 0.0
+        for inverse in inverses:
+            largest = xp.max(xp.linalg.diagonal(inverse), axis=-1, keepdims=True)
+            worst = max(worst, float(ar.to_numpy(xp.max(largest * squares))))
+        if worst * float(xp.finfo(dtype).eps) > _LOST:
+            warn_small_ridge(self.name, self.ridge, worst, dtype, "the inverse that is kept loses digits")
 
     def _direct(self, H: Array, queries: Array, diagonal: Array) -> Array:
         xp = ar.namespace(queries)

@@ -52,7 +52,8 @@ class OptimalLinear(LeastSquaresStore):
         equation="M = Y X^+, one pair a column",
         deviations=(
             "the pseudo-inverse is taken of a QR factor of the keys",
-            "singular values below 4 eps sqrt(d_k max(M, d_k)) (at most sqrt(eps)) times the largest count as zero",
+            "singular values below 4 eps sqrt(d_k max(M, d_k)) (at most sqrt(eps)) times the largest count as zero, "
+            "and so do those below 2 eps of the dtype in which the keys came",
             "optional ridge",
         ),
     )

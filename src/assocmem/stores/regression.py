@@ -17,7 +17,7 @@ from assocmem.contract.traits import Overwrite, Source, Traits
 from assocmem.kernels.attention import attend
 from assocmem.kernels.blockwise import in_dtype, item_count, working_dtype
 from assocmem.kernels.chunked import inverse_unit_lower
-from assocmem.kernels.minimum_norm import solvable, tolerance
+from assocmem.kernels.linear_systems import solve, tolerance
 
 _FUNCTIONS = ("linear", "constant", "local-linear")
 _OPTIMISERS = ("exact", "first-step", "online")
@@ -144,31 +144,26 @@ class WeightedRegression(GrowingStore):
         if self.function == "linear" and self.optimiser == "online":
             return self._online(keys, queries, gamma, seen, counts)
         if self.function == "linear":
-            return self._fit(keys[..., None, :, :], queries[..., None, :], gamma, self.ridge)
-        return self._around(keys, queries, gamma, self._beta(state.d_k))
+            return self._fit(state, keys[..., None, :, :], queries[..., None, :], gamma, self.ridge)
+        return self._around(state, keys, queries, gamma)
 
-    def _fit(self, features: Array, asked: Array, gamma: Array, ridge: float) -> Array:
+    def _fit(self, state: State, features: Array, asked: Array, gamma: Array, ridge: float) -> Array:
         """Return what each pair has in the fit at x, (..., m, n).
 
         Parameters: features X (..., m or 1, n, d), asked x (..., m, 1, d) or (1, d), gamma (..., m or 1, n). With
-        A = sqrt(gamma) X it is x^T A^+ sqrt(gamma), A^+ the first n columns of the pseudo-inverse of
-        [A; sqrt(ridge) I].
+        A = sqrt(gamma) X it is x^T (A^T A + ridge I)^-1 A^T sqrt(gamma) over the directions of A that count.
         """
         xp, root = ar.namespace(features), ar.namespace(features).sqrt(gamma)
         n, width = int(features.shape[-2]), int(features.shape[-1])
         if width == 0:
             return 0 * root + xp.sum(0 * asked, axis=(-2, -1))[..., None]
-        matrix = root[..., None] * features
-        if ridge:
-            eye = xp.eye(width, dtype=matrix.dtype, device=ar.device_of(matrix)) * math.sqrt(ridge)
-            matrix = xp.concat([matrix, xp.broadcast_to(eye, (*matrix.shape[:-2], width, width))], axis=-2)
-        inverse = xp.linalg.pinv(solvable(matrix, xp), rtol=0.0 if ridge else tolerance(n, width, matrix.dtype, xp))
-        return (asked @ inverse[..., :n])[..., 0, :] * root
+        inverse = solve(root[..., None] * features, None, ridge=ridge, cut=tolerance(n, width, state))
+        return (asked @ inverse)[..., 0, :] * root
 
-    def _around(self, keys: Array, queries: Array, gamma: Array, beta: float) -> Array:
+    def _around(self, state: State, keys: Array, queries: Array, gamma: Array) -> Array:
         """Return the weights of a fit around each query, with kernel weights e^(beta k.x) gamma."""
         xp = ar.namespace(keys)
-        logits = beta * (queries @ transpose(keys))
+        logits = self._beta(state.d_k) * (queries @ transpose(keys))
         logits = xp.where(gamma > 0, logits, xp.full_like(logits, -float("inf")))
         peak = xp.max(logits, axis=-1, keepdims=True)
         if not bool(xp.all(peak < float("inf"))):
@@ -187,7 +182,7 @@ class WeightedRegression(GrowingStore):
             [xp.ones_like(shifted[..., :1] if shifted.shape[-1] else kernel[..., None]), shifted], axis=-1
         )
         first = xp.eye(int(features.shape[-1]), dtype=keys.dtype, device=ar.device_of(keys))[:1, :]
-        return self._fit(features, first, kernel, 0.0)
+        return self._fit(state, features, first, kernel, 0.0)
 
     def _online(self, keys: Array, queries: Array, gamma: Array, seen: Array, counts: Array) -> Array:
         """Return the weights after one gradient step per visible pair: D o Q K^T times (I + step D o K K^T)^-1 step."""

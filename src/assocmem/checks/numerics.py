@@ -1,0 +1,59 @@
+"""Contract: small ridges."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from assocmem.checks.harness import Bench, Findings, Lot, Numbers, promise
+
+RIDGES = (1e-2, 1e-4, 1e-6, 1e-8)
+"""Ridges that fall towards none, times the squared length of keys."""
+NEAR = 1e-3
+"""Largest gap, relative to the largest number recalled, between a small ridge and the truth without a warning."""
+
+
+@promise("small-ridge", "as a ridge goes to 0 recalls go smoothly to those of smallest norm, or a warning says why not")
+def small_ridge(bench: Bench) -> Findings:
+    """Write dependent keys at falling ridges, in float64 and float32, for every store that has a ridge."""
+    if "ridge" not in {f.name for f in fields(bench.store)} or bench.traits.keys != "any":
+        return
+    plain = Bench(bench.store, np, "small-ridge")
+    for what, lot in _dependent(bench):
+        queries = bench.keys(4)
+        truth = [_recalled(plain, lot, queries, ridge, "float64")[0] for ridge in RIDGES]
+        gaps = [np.abs(a - b).max() / np.abs(truth[0]).max() for a, b in itertools.pairwise(truth)]
+        for ridge, wide, narrow in zip(RIDGES[1:], gaps, gaps[1:], strict=False):
+            if narrow > max(wide / 5, NEAR / 10):
+                yield (
+                    f"{what}: from ridge {ridge:g} to a hundredth of it recalls must change less than before "
+                    f"({wide:.2g} of their size); they changed by {narrow:.2g}."
+                )
+        for dtype in ("float64", "float32"):
+            for ridge, want in zip(RIDGES, truth, strict=True):
+                got, warned = _recalled(bench, lot, queries, ridge, dtype)
+                if not warned:
+                    yield from bench.same(got, want, f"{what} at ridge {ridge:g} in {dtype}", NEAR)
+
+
+def _dependent(bench: Bench) -> Iterator[tuple[str, Lot]]:
+    one, few = bench.keys(1), bench.keys(3)
+    yield "one key written 30 times", bench.lot(30, extras="plain", keys=np.repeat(one, 30, axis=0))
+    yield "collinear keys", bench.lot(12, extras="plain", keys=one * np.linspace(-1, 1, 12)[:, None])
+    yield "three keys written 10 times each", bench.lot(30, extras="plain", keys=np.concatenate([few] * 10))
+    yield "keys of a plane", bench.lot(30, extras="plain", keys=bench.rng.standard_normal((30, 2)) @ few[:2])
+
+
+def _recalled(bench: Bench, lot: Lot, queries: Numbers, ridge: float, dtype: str) -> tuple[Numbers, bool]:
+    """Return the recall at a ridge, and whether a warning of the package came with it."""
+    settings: dict[str, Any] = {"ridge": ridge}
+    tried = Bench(replace(bench.store, **settings), bench.xp, "small-ridge")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        out = tried.recall(tried.write(lot, dtype=dtype), queries, dtype=dtype)
+    return out, any(w.category.__module__.startswith("assocmem.") for w in heard)
