@@ -13,6 +13,7 @@ from assocmem.ruler.estimate import (
     summarise_weighted,
 )
 from assocmem.ruler.geometry import Geometry, key_geometry
+from assocmem.ruler.given_rows import GivenRows, RowRatios
 from assocmem.ruler.information import bits_per_recall, bits_per_state
 from assocmem.ruler.intervals import mean_interval, median_interval, share_interval
 from assocmem.ruler.ratio import (
@@ -33,7 +34,9 @@ __all__ = [
     "TAIL_LIMIT",
     "Capacity",
     "Geometry",
+    "GivenRows",
     "Preparation",
+    "RowRatios",
     "bits_per_recall",
     "bits_per_state",
     "by_channel_weights",

@@ -1,0 +1,490 @@
+"""Exact mean square ratios of given keys, queries and values, wherever recall is V^T σ(Kx): nothing is sampled.
+
+With a_iq = σ(k_i.x_q) / σ(k_t.x_q), t the row that query q asks for, and a random subset of M of the N + 1 rows that
+the query may see, the target among them, the mean square ratio of the query is
+
+    values random, of one length:  (M - 1) A,                           A = sum_i a_iq^2 / N
+    values v given:                (M - 1) A + (M - 1)(M - 2) B,        A = sum_i a_iq^2 |v_i|^2 / (N |v_t|^2),
+                                   B = sum over i != l of a_iq a_lq v_i.v_l / (N (N - 1) |v_t|^2),
+
+sums over the rows other than t. A normaliser (softmax) cancels in a_iq. Everything is computed in float64 and in
+units of each query's largest weight, whose logarithm is kept, so that logits of any size neither over- nor underflow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import InputError
+from assocmem.contract.requirement import is_number, is_whole
+from assocmem.ruler.ratio import Floats, Indices, checked_numbers
+
+Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
+BLOCK = 1 << 18
+"""Weights held at once."""
+NEWTON_STEPS = 60
+"""Steps at most in the search for a factor; about ten are taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowRatios:
+    """The mean square ratio of every query as a function of M: e^log_scale ((M - 1) A + (M - 1)(M - 2) B).
+
+    Attributes
+    ----------
+    others : int array (..., m)
+        How many rows other than its target each query sees; 0 where it has no target or sees nothing else, and every
+        number about it is NaN.
+    log_scale, first, second : float64 arrays (..., m)
+        The scale, infinity where the target has weight zero; A; and B, which is 0 for random values.
+    """
+
+    others: Indices
+    log_scale: Floats
+    first: Floats
+    second: Floats
+
+    @property
+    def asked(self) -> Bools:
+        """Which queries have a target and see something else (..., m)."""
+        return self.others > 0
+
+    def log_mean_square(self, n_memories: float | None = None) -> Floats:
+        """Return the log of each query's mean square ratio (..., m) among M memories; None: among all that it sees.
+
+        -inf where nothing interferes, inf where the target has weight zero. Beyond the rows that there are it says
+        what more rows of the same kind would do; NaN where given values cancel so far that this has no answer.
+        """
+        more = self.others if n_memories is None else _checked_memories(n_memories) - 1.0
+        square = more * (self.first + (more - 1.0) * self.second)
+        # A mean of squares is not negative: below zero by rounding is zero.
+        rounding = 1e-12 * more * (self.first + np.abs((more - 1.0) * self.second))
+        square = np.where(np.abs(square) <= rounding, 0.0, square)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.where(np.isinf(self.log_scale), self.log_scale, self.log_scale + np.log(square))
+        return np.where(self.asked, found, np.nan)
+
+    def ratio(self, n_memories: float | None = None) -> Floats:
+        """Return the root of each query's mean square ratio (..., m) among M memories; None: among all it sees."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(0.5 * self.log_mean_square(n_memories)))
+
+    def capacity(self, threshold: float = 1.0) -> Floats:
+        """Return the M, a real number > 1, at which each query's ratio reaches the threshold (..., m); inf: never."""
+        _require_threshold(threshold)
+        with np.errstate(all="ignore"):
+            aim = np.exp(2 * math.log(threshold) - self.log_scale)
+            linear = self.first - self.second
+            root = np.sqrt(linear**2 + 4 * self.second * aim)  # NaN where the ratio never gets there
+            more = np.where(self.second == 0, aim / self.first, 2 * aim / (linear + root))
+        more = np.where(np.isinf(aim) | np.isnan(more), np.inf, more)
+        more = np.where(np.isposinf(self.log_scale), 0.0, more)
+        return np.where(self.asked, 1.0 + more, np.nan)
+
+    def over_queries(self) -> RowRatios:
+        """Return the mean over the queries that ask, last axis of length one: its root is the rms ratio."""
+        there = self.asked & ~np.isnan(self.log_scale)
+        top = np.max(np.where(there, self.log_scale, -np.inf), axis=-1, keepdims=True)
+        shift = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(over="ignore"):
+            weight = np.where(there, np.exp(np.where(np.isposinf(top), 0.0, self.log_scale - shift)), 0.0)
+        count = np.maximum(there.sum(axis=-1, keepdims=True), 1)
+        means = [np.sum(np.where(there, weight * x, 0.0), axis=-1, keepdims=True) / count
+                 for x in (self.first, self.second)]  # fmt: skip
+        others = np.max(self.others, axis=-1, keepdims=True)
+        return RowRatios(others, np.where(np.isposinf(top), top, shift), means[0], means[1])
+
+    def heaviest(self) -> Floats:
+        """Return the share of the mean square that one query holds (...): near 1 the rms speaks of that query alone."""
+        logs = np.where(self.asked, self.log_mean_square(2), -np.inf)
+        top = np.max(logs, axis=-1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            shares = np.where(logs == top, 1.0, np.exp(logs - top))
+        return np.asarray(np.where(np.isneginf(top[..., 0]), np.nan, 1.0 / np.sum(shares, axis=-1)))
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """Keys, the queries that read them, which of them each query sees, and which one it asks for.
+
+    Parameters
+    ----------
+    keys : array (..., h_k, n, d) or (n, d)
+        The stored rows; any array library, any floating dtype (computed in float64).
+    queries : array (..., h, m, d) or (m, d)
+        Their leading axes are those of the keys, the last of them a multiple of h_k: grouped heads, where queries of
+        head i read the keys of head i // (h / h_k). Default: the keys themselves.
+    values : array (..., h_k, n, d_v)
+        Given values; without them the ratio is the root mean square over random values of one length.
+    gates : array (..., h_k, n, d)
+        Rows of a gated unit, whose weight is σ(g_i.x) (k_i.x).
+    activation : function of an array of logits, or None
+        σ, any function that keeps the shape (an `Activation`); None is the exponential, softmax's.
+    scaling, softcap : float
+        A logit is scaling k.x, soft-capped as c tanh(logit / c) where a softcap c is given.
+    causal, window : bool, int
+        Causal queries stand at the last m of the n positions and see no later key, and with a window w >= 1 only the
+        last w, their own included.
+    mask : bool array (..., m, n)
+        What a query may see, True for a row seen, broadcasting against the leading axes of the queries.
+    drop : sequence of int
+        Positions of keys that count as absent (an attention sink); queries that ask for them are left out.
+    target : "own", "strongest" or int array (m,) or (..., m)
+        The row that a query asks for: the key at its own position, the key of its largest weight, or the rows named
+        (-1: the query asks for none and is left out).
+
+    Raises
+    ------
+    InputError, NonFiniteError
+        For shapes, positions and settings that do not fit, and naming a row that holds NaN or infinity.
+
+    Notes
+    -----
+    Cost of every method: one pass over the weights seen, m n (d + d_v) multiply-adds a head; some BLOCK numbers held.
+
+    Examples
+    --------
+    >>> rows = GivenRows(np.eye(3), scaling=2.0)
+    >>> rows.ratios().ratio().round(6).tolist() == [round(math.sqrt(2) * math.exp(-2), 6)] * 3
+    True
+    """
+
+    keys: Any
+    queries: Any = None
+    values: Any = None
+    gates: Any = None
+    activation: Callable[[Any], Any] | None = None
+    scaling: float = 1.0
+    softcap: float | None = None
+    causal: bool = False
+    window: int | None = None
+    mask: Any = None
+    drop: Sequence[int] = ()
+    target: Any = "own"
+
+    def __post_init__(self) -> None:
+        keys = checked_numbers(self.keys, "keys", 2)
+        queries = keys if self.queries is None else checked_numbers(self.queries, "queries", 2)
+        if 0 in (*keys.shape, *queries.shape):
+            raise InputError(f"`keys` and `queries` must not be empty; got {keys.shape} and {queries.shape}.")
+        alike = (keys.ndim, keys.shape[:-3], keys.shape[-1]) == (queries.ndim, queries.shape[:-3], queries.shape[-1])
+        if not alike or (keys.ndim > 2 and queries.shape[-3] % keys.shape[-3]):
+            raise InputError(
+                f"`queries` must have the leading axes and the width of the keys {keys.shape}, and a multiple of "
+                f"their heads; got {queries.shape}."
+            )
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "queries", queries)
+        for name, width in (("values", None), ("gates", keys.shape[-1])):
+            if getattr(self, name) is not None:
+                rows = checked_numbers(getattr(self, name), name, 2)
+                if rows.shape[:-1] != keys.shape[:-1] or rows.shape[-1] != (width or rows.shape[-1]):
+                    raise InputError(f"`{name}` must have a row for each of the keys {keys.shape}; got {rows.shape}.")
+                object.__setattr__(self, name, rows)
+        m, n, shape = queries.shape[-2], keys.shape[-2], queries.shape[:-1]
+        _require_settings(self, m, n)
+        if self.gates is not None and self.activation is None:
+            raise InputError("`gates` need an `activation`.")
+        if self.mask is not None:
+            mask = _plain(self.mask)
+            if mask.dtype != np.bool_ or mask.ndim < 2 or not _broadcasts(mask.shape, (*shape, n)):
+                raise InputError(f"`mask` must be true or false for queries and keys {(*shape, n)}; got {mask.shape}.")
+            object.__setattr__(self, "mask", mask)
+        object.__setattr__(self, "target", _target(self.target, shape, n, self.causal))
+
+    def ratios(self, scale: float = 1.0) -> RowRatios:
+        """Return every query's mean square ratio as a function of M; `scale` multiplies the (soft-capped) logits."""
+        others, numbers = np.zeros(self.queries.shape[:-1], np.int64), np.full((3, *self.queries.shape[:-1]), np.nan)
+        for block in self._blocks(scale):
+            others[block.at] = block.counts
+            numbers[(slice(None), *block.at)] = block.moments()
+        return RowRatios(others, *numbers)
+
+    def strongest(self, count: int, scale: float = 1.0) -> tuple[Indices, Floats]:
+        """Return the `count` rows that interfere most with each query, strongest first.
+
+        Returns
+        -------
+        rows, weights : arrays (..., m, count)
+            Indices, and their a_iq with its sign (inf where the target has no weight); -1 and 0 where fewer are seen.
+        """
+        if not is_whole(count):
+            raise InputError(f"`count` must be a whole number >= 1; got {count!r}.")
+        shape = (*self.queries.shape[:-1], min(count, self.keys.shape[-2]))
+        names, found = np.full(shape, -1), np.zeros(shape)
+        for block in self._blocks(scale):
+            names[block.at], found[block.at] = block.strongest(shape[-1])
+        return names, found
+
+    def logit_factors(self, memories: Sequence[float], ratio: float = 1.0) -> Floats:
+        """Return by how much each query's logits must grow for its ratio among M memories to be `ratio`.
+
+        Parameters
+        ----------
+        memories : sequence of numbers >= 2
+            The M, of rows of the same kind as these.
+        ratio : float
+            The ratio to reach, > 0, over random values.
+
+        Returns
+        -------
+        factors : float64 array (..., m, len(memories))
+            The smallest that is >= 0, below one where the logits are sharper than needed; infinity where none serves,
+            because other rows have as large a logit as the target; NaN for queries that are left out.
+
+        Raises
+        ------
+        InputError
+            Where σ is not the exponential. Cost: about ten passes for each M.
+        """
+        if self.activation is not None:
+            raise InputError("`logit_factors` is for the exponential: σ of another kind is not sharpened by a factor.")
+        _require_threshold(ratio)
+        aims = [2 * math.log(ratio) - math.log(_checked_memories(m) - 1.0) for m in memories]
+        found = np.full((*self.queries.shape[:-1], len(aims)), np.nan)
+        for block in self._blocks(1.0):
+            factors = np.zeros(len(block.target))
+            for place in np.argsort(aims)[::-1]:  # the factor for fewer memories is where the search for more begins
+                factors = block.factors(aims[place], factors)
+                found[(*block.at, place)] = factors
+        return found
+
+    def share_of(self, position: int, scale: float = 1.0) -> Floats:
+        """Return the share that one row has in the absolute weights of all rows seen, dropped ones too (..., m).
+
+        0 where a query does not see the row. The mass of an attention sink is `share_of(0)`.
+        """
+        n = self.keys.shape[-2]
+        if not is_whole(position, 0) or position >= n:
+            raise InputError(f"`position` must lie in [0, {n}), the rows; got {position!r}.")
+        found = np.zeros(self.queries.shape[:-1])
+        for block in self._blocks(scale, asked=int(position)):
+            found[block.at] = block.share()
+        return found
+
+    def _blocks(self, scale: float, asked: int | None = None) -> Iterator[_Block]:
+        """Yield the weights block by block; with `asked` every query asks for that row and nothing is dropped."""
+        m, n = self.queries.shape[-2], self.keys.shape[-2]
+        grouped = 1 if self.keys.ndim == 2 else self.queries.shape[-3] // self.keys.shape[-3]
+        kept = np.ones(n, dtype=bool)
+        if asked is None:
+            kept[list(self.drop)] = False
+        step = max(1, BLOCK // n)
+        for head in np.ndindex(self.queries.shape[:-2]):
+            shared = (*head[:-1], head[-1] // grouped) if head else ()
+            keys = np.asarray(self.keys[shared], np.float64)
+            gates, values = (None if x is None else np.asarray(x[shared], np.float64)
+                             for x in (self.gates, self.values))  # fmt: skip
+            for start in range(0, m, step):
+                at = (*head, slice(start, min(start + step, m)))
+                seen = self._seen(at)
+                # Rows that no query of the block sees, above all later ones, cost nothing.
+                c = n if seen is None else int(np.max(np.flatnonzero(seen.any(axis=0)), initial=0)) + 1
+                x = np.asarray(self.queries[at], np.float64)
+                seen = np.broadcast_to(kept, (len(x), n))[:, :c] if seen is None else (seen & kept)[:, :c]
+                weights = self._weights(x, keys[:c], None if gates is None else gates[:c], scale)
+                target = self._asked(at, weights, seen) if asked is None else np.full(len(x), asked)
+                yield _block(at, weights, seen, target, None if values is None else values[:c], self.activation is None)
+
+    def _weights(self, x: Floats, keys: Floats, gates: Floats | None, scale: float) -> Floats:
+        """Return the weights of rows (r, c), of the exponential their logarithms."""
+        logits = self.scaling * (x @ (keys if gates is None else gates).T)
+        if self.softcap:
+            logits = self.softcap * np.tanh(logits / self.softcap)
+        logits *= scale
+        if self.activation is None:
+            return logits
+        weights = np.array(self.activation(logits), np.float64)
+        if weights.shape != logits.shape or not np.isfinite(weights).all():
+            raise InputError("`activation` must return finite numbers in the shape of its logits.")
+        return weights if gates is None else weights * (x @ keys.T)
+
+    def _asked(self, at: tuple[Any, ...], weights: Floats, seen: Bools) -> Indices:
+        """Return the rows that a block of queries asks for (r,), -1 where none."""
+        if self.target is not None:
+            return np.asarray(self.target[at])
+        return np.where(seen.any(axis=1), np.argmax(np.where(seen, weights, -np.inf), axis=1), -1)
+
+    def _seen(self, at: tuple[Any, ...]) -> Bools | None:
+        """Return which rows a block of queries may see (r, n), None where it sees all."""
+        m, n = self.queries.shape[-2], self.keys.shape[-2]
+        seen = None
+        if self.mask is not None:
+            seen = np.broadcast_to(self.mask, (*self.queries.shape[:-1], n))[at]
+        if self.causal:
+            back = (np.arange(m)[at[-1]] + n - m)[:, None] - np.arange(n)
+            before = (back >= 0) & (back < (self.window or n))
+            seen = before if seen is None else seen & before
+        return seen
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Weights of a block of queries of one head.
+
+    at: where the queries stand. weights (r, c): of the rows, own (r,): of the targets; of the exponential (`logs`)
+    their logarithms. others (r, c): which rows are seen and are not the target. found (r,): whether the target is seen.
+    values (c, d_v). target (r,).
+    """
+
+    at: tuple[Any, ...]
+    weights: Floats
+    own: Floats
+    others: Bools
+    found: Bools
+    target: Indices
+    values: Floats | None
+    logs: bool
+
+    @property
+    def counts(self) -> Indices:
+        """How many rows interfere (r,); 0 without a target."""
+        return np.where(self.found, np.count_nonzero(self.others, axis=1), 0)
+
+    def relative(self) -> tuple[Floats, Floats]:
+        """Return a (r, c) in units of its largest, 0 for rows that do not interfere, and the log of that unit (r,)."""
+        if self.logs:
+            above = np.where(self.others, self.weights - self.own[:, None], -np.inf)
+            top = above.max(axis=1)
+            top[np.isneginf(top)] = 0.0
+            above -= top[:, None]
+            return np.exp(above, out=above), top
+        weights = np.where(self.others, self.weights, 0.0)
+        top = np.abs(weights).max(axis=1)
+        top[top == 0] = 1.0
+        weights /= np.copysign(top, self.own)[:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return weights, np.log(top) - np.log(np.abs(self.own))
+
+    def moments(self) -> tuple[Floats, Floats, Floats]:
+        """Return log scale, A and B of `RowRatios` (r,)."""
+        weights, top = self.relative()
+        n = np.maximum(self.counts, 1)
+        if self.values is None:
+            return 2 * top, np.einsum("ij,ij->i", weights, weights) / n, np.zeros(len(n))
+        lengths = np.einsum("ij,ij->i", self.values, self.values)
+        own = lengths[np.minimum(self.target, len(lengths) - 1)]
+        total = weights @ self.values
+        weights *= weights
+        squares = weights @ lengths
+        cross = np.einsum("ij,ij->i", total, total) - squares
+        with np.errstate(divide="ignore"):  # a target whose value is zero brings no signal
+            return 2 * top - np.log(own), squares / n, np.where(n > 1, cross / (n * np.maximum(n - 1, 1)), 0.0)
+
+    def strongest(self, count: int) -> tuple[Indices, Floats]:
+        """Return the rows that interfere most (r, count) and their a."""
+        weights, top = self.relative()
+        size = np.where(self.others, np.abs(weights), -1.0)
+        names = np.argsort(-size, axis=1, kind="stable")[:, :count]
+        shown = np.take_along_axis(self.others, names, axis=1) & self.found[:, None]
+        a = np.take_along_axis(weights, names, axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            a = np.where(shown & (a != 0), a * np.exp(top)[:, None], 0.0)
+        short = ((0, 0), (0, count - names.shape[1]))
+        return np.pad(np.where(shown, names, -1), short, constant_values=-1), np.pad(a, short)
+
+    def share(self) -> Floats:
+        """Return the target's share of the absolute weights seen (r,)."""
+        weights, top = self.relative()
+        with np.errstate(over="ignore"):
+            return np.where(self.found, 1.0 / (1.0 + np.exp(top) * np.abs(weights).sum(axis=1)), 0.0)
+
+    def factors(self, aim: float, begin: Floats) -> Floats:
+        """Return the least c >= begin at which ln mean a^(2c) = aim (r,), inf where there is none.
+
+        The function is convex in c and starts at 0 > aim, so Newton's method comes to its first crossing from the
+        left and never passes it; where it turns upwards first there is none.
+        """
+        ends = np.where(self.counts > 0, begin, np.nan)
+        rows = np.flatnonzero(np.isfinite(ends))
+        logs = np.where(self.others, 2 * (self.weights - self.own[:, None]), 0.0)[rows]
+        mean = logs.sum(axis=1) / self.counts[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = np.where(mean < 0, min(aim, 0.0) / mean, 0.0 if aim >= 0 else np.inf)
+        ends[rows] = np.maximum(begin[rows], first)  # at c = 0 the slope is the mean
+        logs[~self.others[rows]] = -np.inf
+        for _ in range(NEWTON_STEPS):
+            left = np.isfinite(ends[rows]) & (ends[rows] > 0)
+            rows, logs = rows[left], logs[left]
+            if not len(rows):
+                break
+            c = ends[rows]
+            top = c * logs.max(axis=1)
+            weights = np.exp(c[:, None] * logs - top[:, None])
+            total = weights.sum(axis=1)
+            excess = top + np.log(total / self.counts[rows]) - aim
+            slope = np.einsum("ij,ij->i", weights, np.where(weights > 0, logs, 0.0)) / total
+            going = excess > 1e-13 * max(1.0, -aim)
+            with np.errstate(divide="ignore"):
+                ends[rows[going]] = np.where(slope < 0, c - excess / slope, np.inf)[going]
+            rows, logs = rows[going], logs[going]
+        ends[rows] = np.inf
+        return ends
+
+
+def _block(
+    at: tuple[Any, ...], weights: Floats, seen: Bools, target: Indices, values: Floats | None, logs: bool
+) -> _Block:
+    rows, inside = np.arange(len(weights)), np.minimum(np.maximum(target, 0), weights.shape[1] - 1)
+    found = (target == inside) & seen[rows, inside]
+    others = seen.copy()
+    others[rows, inside] &= ~found
+    return _Block(at, weights, weights[rows, inside], others, found, inside, values, logs)
+
+
+def _target(target: Any, shape: tuple[int, ...], n: int, causal: bool) -> Indices | None:
+    """Return the rows asked for (*shape) as indices, None for those of the largest weight."""
+    m = shape[-1]
+    if isinstance(target, str):
+        if target not in ("own", "strongest"):
+            raise InputError(f"`target` must be 'own', 'strongest' or the rows asked for; got {target!r}.")
+        if target == "own" and (m > n or (m < n and not causal)):
+            raise InputError(f"`target` must name rows where {m} queries are not at the positions of {n} keys.")
+        return None if target == "strongest" else np.broadcast_to(np.arange(n - m, n), shape)
+    rows = _plain(target)
+    if rows.shape not in ((m,), shape) or rows.dtype.kind not in "iu" or rows.min() < -1 or rows.max() >= n:
+        raise InputError(
+            f"`target` must be {m} whole numbers in [-1, {n}), one for every query; got shape {rows.shape}, "
+            f"dtype {rows.dtype}."
+        )
+    return np.broadcast_to(rows, shape)
+
+
+def _require_settings(given: GivenRows, m: int, n: int) -> None:
+    """Raise InputError for a setting out of range."""
+    if not is_number(given.scaling):
+        raise InputError(f"`scaling` must be a finite number; got {given.scaling!r}.")
+    if given.softcap is not None and not (is_number(given.softcap) and given.softcap > 0):
+        raise InputError(f"`softcap` must be a number > 0, or None; got {given.softcap!r}.")
+    if given.window is not None and not (is_whole(given.window) and given.causal):
+        raise InputError(f"`window` must be a whole number >= 1 beside causal=True, or None; got {given.window!r}.")
+    if given.causal and m > n:
+        raise InputError(f"causal queries must be no more than the keys; got {m} queries and {n} keys.")
+    if not all(is_whole(i, 0) and i < n for i in given.drop):
+        raise InputError(f"`drop` must hold positions in [0, {n}), the keys'; got {list(given.drop)!r}.")
+
+
+def _plain(x: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(to_numpy(x) if hasattr(x, "__dlpack__") else x)
+
+
+def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    return len(shape) <= len(to) and all(a in (1, b) for a, b in zip(shape[::-1], to[::-1], strict=False))
+
+
+def _require_threshold(threshold: float) -> None:
+    if not (is_number(threshold) and threshold > 0):
+        raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
+
+
+def _checked_memories(n_memories: float) -> float:
+    if not (is_number(n_memories) and n_memories >= 2):
+        raise InputError(f"`n_memories` must be a number >= 2, the target counted; got {n_memories!r}.")
+    return float(n_memories)
