@@ -18,7 +18,7 @@ from assocmem.contract.results import Results
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra
 from assocmem.experiments.ages import readable_ages
-from assocmem.experiments.experiment import Settings
+from assocmem.experiments.experiment import Run
 from assocmem.experiments.precision import passed
 from assocmem.inputs import draw_pairs
 from assocmem.lab.precision import measurable_dtypes, rounding_curves
@@ -194,7 +194,7 @@ def quick() -> Callable[[str], Results]:
     def run(name: str) -> Results:
         if name not in found:
             module = importlib.import_module(f"assocmem.experiments.{name}")
-            found[name] = module.EXPERIMENT.run(Settings(seed=1, quick=True, workers=1))
+            found[name] = module.EXPERIMENT.run(Run(seed=1, quick=True, workers=1))
         return found[name]
 
     return run
@@ -233,7 +233,7 @@ def test_panels_hold_one_quantity_each_under_one_selection(name: str, quick: Cal
 @pytest.mark.parametrize("name", ["ages", "recall_vs_state"])
 def test_a_run_does_not_depend_on_the_workers(name: str, quick: Callable[[str], Results]) -> None:
     module = importlib.import_module(f"assocmem.experiments.{name}")
-    assert module.EXPERIMENT.run(Settings(seed=1, quick=True, workers=3)).rows == quick(name).rows
+    assert module.EXPERIMENT.run(Run(seed=1, quick=True, workers=3)).rows == quick(name).rows
 
 
 def test_captions_say_what_the_rows_say(quick: Callable[[str], Results]) -> None:

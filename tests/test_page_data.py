@@ -20,7 +20,7 @@ from assocmem.maps.activations import Exp, ReLU
 from assocmem.page import bars, contexts, curves, data, hand, head, offer, specs, streams, why
 from assocmem.page.vendor import STATIC
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import make_store, stores
+from assocmem.stores.lookup import stores
 
 KEYS = {"outer": "outer-product", "optimal": "optimal-linear", "relu": "relu", "cubed": "cubed-relu"}
 
@@ -104,12 +104,12 @@ def test_lines_are_those_of_the_reproduced_figures():
         "SwiGLU, shared gate": "swiglu",
         "cubed ReLU": "cubed",
     }
-    for label, key in activations.STORES:
-        line = shown["theory"][names[label]]
-        figure = [predicted_ratio(make_store(key), activations.D_K, m).value for m in line["m"]]
+    for store in activations.STORES:
+        line = shown["theory"][names[store.label]]
+        figure = [predicted_ratio(store.store, activations.D_K, m).value for m in line["m"]]
         assert np.allclose(line["ratio"], figure, rtol=1e-3)
     rules = loaded("contexts/64/8/1024")
-    for label, policy in long_contexts.RULES:
+    for label, policy in long_contexts.RULES.items():
         figure = [theory.softmax_ratio(policy, long_contexts.D_K, m).value for m in rules["m"]]
         assert np.allclose(rules["rules"][label]["ratio"], figure, rtol=1e-3)
 

@@ -19,7 +19,7 @@ from assocmem.cli import run
 from assocmem.cli.reproduction import TITLE
 from assocmem.contract.results import Results
 from assocmem.experiments.catalogue import chosen, experiments
-from assocmem.experiments.experiment import Settings, article
+from assocmem.experiments.experiment import Run, article
 from assocmem.report.html import as_printed, significant, span
 from browsing import Tab, browser
 from commandline import strict_json
@@ -198,7 +198,7 @@ def test_the_caption_of_keys_that_are_alike_says_what_its_rows_say(folder):
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_depend_on_the_seed_and_not_on_the_workers(folder, name):
     first = Results.read(folder.out / f"{name}.ndjson")
-    again = chosen([name])[0].run(Settings(seed=0, quick=True, workers=1))
+    again = chosen([name])[0].run(Run(seed=0, quick=True, workers=1))
     written = Results(name, again.rows, again.header)
     written.write(folder.out.parent / "again", ("ndjson",))
     assert measured(Results.read(folder.out.parent / "again" / f"{name}.ndjson")) == measured(first)
@@ -206,7 +206,7 @@ def test_numbers_depend_on_the_seed_and_not_on_the_workers(folder, name):
 
 def test_another_seed_gives_other_numbers():
     for name in ("opening", "bars", "linear-stores", "state-bits"):
-        first, other = (chosen([name])[0].run(Settings(seed=seed, quick=True, workers=2)) for seed in (1, 2))
+        first, other = (chosen([name])[0].run(Run(seed=seed, quick=True, workers=2)) for seed in (1, 2))
         assert measured(first) != measured(other), name
 
 

@@ -46,19 +46,19 @@ def reproduce(
     with Helpers(1) as drawer, Helpers(1) as aside:
         drawer.submit(warm)  # what draws is loaded while what measures is
         from assocmem.experiments import catalogue
-        from assocmem.experiments.experiment import Settings
+        from assocmem.experiments.experiment import Run
 
         wanted = catalogue.chosen(only)
-        run = Reproduction(out, Settings(seed=seed, quick=quick, workers=workers), drawer, aside)
-        interrupted = run.measure(wanted)
+        made = Reproduction(out, Run(seed=seed, quick=quick, workers=workers), drawer, aside)
+        interrupted = made.measure(wanted)
         seconds = time.perf_counter() - began
         try:
-            rows = run.finish(wanted, seconds=seconds)
+            rows = made.finish(wanted, seconds=seconds)
         except KeyboardInterrupt:  # little is left to do
             interrupted = True
-            rows = run.finish(wanted, seconds=seconds)
+            rows = made.finish(wanted, seconds=seconds)
     _print_verdicts(rows)
-    done = len(run.results)
+    done = len(made.results)
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {out / 'index.html'}")
     older = [e.name for e in catalogue.experiments() if e not in wanted and (out / f"{e.name}.ndjson").exists()]
     if older:

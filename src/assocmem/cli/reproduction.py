@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from assocmem.contract.results import Results
-    from assocmem.experiments.experiment import Experiment, Settings
+    from assocmem.experiments.experiment import Experiment, Run
     from assocmem.kernels.compute import Helpers
 
 TITLE = "assocmem: how many memories fit, and what makes recall fail"
@@ -68,7 +68,7 @@ class Reproduction:
     """
 
     out: Path
-    settings: Settings
+    settings: Run
     drawer: Helpers
     aside: Helpers
     results: list[Results] = field(default_factory=list)

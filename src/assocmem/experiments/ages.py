@@ -5,55 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row
-from assocmem.contract.store import Store
 from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
+from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
 from assocmem.lab.forgetting import predicted_age_ratio
 from assocmem.lab.recency import DEFINITIONS, age_curves
-from assocmem.stores.lookup import make_store
 
 D_K, D_V = 64, 32
 AGES = (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 255)
+DELTA = Shown("delta-net", "DeltaNet")
+STORES = (
+    Shown("outer-product", "outer product"),
+    Shown("linear-attention", "linear attention"),
+    Shown("mamba", "Mamba"),
+    Shown("mamba-2", "Mamba-2, decay 0.99", {"decay": 0.99}),
+    DELTA,
+    Shown("gated-delta-net", "Gated DeltaNet, decay 0.99", {"decay": 0.99}),
+    Shown("ttt-linear", "TTT-Linear"),
+    Shown("titans", "Titans"),
+    Shown("mesa-net", "MesaNet"),
+    Shown("delta-former", "DeltaFormer"),
+)
 
 
-def _stores() -> list[tuple[str, Store]]:
-    return [
-        ("outer product", make_store("outer-product")),
-        ("linear attention", make_store("linear-attention")),
-        ("Mamba", make_store("mamba")),
-        ("Mamba-2, decay 0.99", make_store("mamba-2", decay=0.99)),
-        ("DeltaNet", make_store("delta-net")),
-        ("Gated DeltaNet, decay 0.99", make_store("gated-delta-net", decay=0.99)),
-        ("TTT-Linear", make_store("ttt-linear")),
-        ("Titans", make_store("titans")),
-        ("MesaNet", make_store("mesa-net")),
-        ("DeltaFormer", make_store("delta-former")),
-    ]
-
-
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    stores = _stores()
-    ages = [age for age in AGES if age < settings.fewer(256, 32)]
+def _answer(run: Run) -> Outcome:
+    ages = [age for age in AGES if age < run.fewer(256, 32)]
     n = max(ages) + 1
-    rows = age_curves(
-        stores, D_K, n, ages, d_v=D_V, trials=settings.fewer(96, 8), progress=progress, **settings.shared("ages")
-    )
+    rows = age_curves(labelled(STORES), D_K, n, ages, d_v=D_V, trials=run.fewer(96, 8), **run.shared)
     view = {
         "kind": "panels",
         "x": "shown_age",
         "x_title": "age + 1: how many pairs ago it was written",
-        "order": [label for label, _ in stores],
-        "colours": colours(label for label, _ in stores),
+        "order": [one.label for one in STORES],
+        "colours": colours(STORES),
         "join": True,
         "panels": [
             {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_domain": (1e-3, 2)},
-            {
-                "where": {"quantity": "ratio"},
-                "y_title": "interference / signal",
-                "y_domain": (0.01, 300),
-                "rule": 1.0,
-                "rule_text": "recall fails: interference larger than signal",
-            },
+            {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_domain": (0.01, 300), **RULE},
         ],
     }
     rows = [row | {"shown_age": row["age"] + 1} for row in rows]
@@ -77,7 +64,7 @@ def _caption(rows: Sequence[Row], n: int) -> str:
         words.append(f"Read at every age: {'; '.join(always)}.")
     if never:
         words.append(f"Read at no age, so many pairs being stored: {'; '.join(never)}.")
-    crossing = next((a for a in range(n) if (predicted_age_ratio("delta-net", D_K, n, a).value or 0) > 1), None)
+    crossing = next((a for a in range(n) if (predicted_age_ratio(DELTA.store, D_K, n, a).value or 0) > 1), None)
     if crossing is not None:
         words.append(f"By theory DeltaNet's interference outgrows its signal at age {crossing} (root mean squares).")
     return " ".join([*words, "Ratios are medians where the signal can vanish, else root mean squares."])
@@ -90,8 +77,5 @@ def readable_ages(rows: Sequence[Row], label: str) -> list[int]:
 
 
 EXPERIMENT = Experiment(
-    "ages",
-    "Recall by age",
-    "How long does a memory that is written while reading keep a pair?",
-    _answer,
+    "ages", 21, "Recall by age", "How long does a memory that is written while reading keep a pair?", _answer
 )

@@ -2,53 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from assocmem import theory
 from assocmem.contract.state import Pairs
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
+from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
 from assocmem.inputs import draw_pairs
 from assocmem.maps.sharpness import Constant
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import make_store
 
 D_K = 64
-PANELS: tuple[tuple[str, str, dict[str, Any], int], ...] = (
-    ("outer product, M = 32", "outer-product", {}, 32),
-    ("outer product, M = 128", "outer-product", {}, 128),
-    ("optimal linear, M = 64", "optimal-linear", {}, 64),
-    ("ReLU, M = 128", "relu", {}, 128),
-    ("squared ReLU, M = 1024", "squared-relu", {}, 1024),
-    ("exp, 2 terms, M = 48", "exp-series", {"terms": 2, "beta": 8.0}, 48),
-    ("softmax, beta = 2, M = 64", "softmax", {"beta": 2.0}, 64),
-    ("softmax, beta = 8, M = 1024", "softmax", {"beta": 8.0}, 1024),
+PANELS = (
+    (Shown("outer-product", "outer product"), 32),
+    (Shown("outer-product", "outer product"), 128),
+    (Shown("optimal-linear", "optimal linear"), 64),
+    (Shown("relu", "ReLU"), 128),
+    (Shown("squared-relu", "squared ReLU"), 1024),
+    (Shown("exp-series", "exp, 2 terms", {"terms": 2, "beta": 8.0}), 48),
+    (Shown("softmax", "softmax, beta = 2", {"beta": 2.0}), 64),
+    (Shown("softmax", "softmax, beta = 8", {"beta": 8.0}), 1024),
 )
 
 
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    pairs = draw_pairs(settings.seed, 0, 1024, D_K, 64)
+def _answer(run: Run) -> Outcome:
+    pairs = draw_pairs(run.seed, 0, 1024, D_K, 64)
     rows = []
-    panels = [_fewer(*panel) if settings.quick else panel for panel in PANELS]
-    for done, (panel, key, options, m) in enumerate(panels):
+    # Each bar takes its time to draw.
+    panels = [(shown, min(m, run.fewer(m, 128))) for shown, m in PANELS]
+    for done, (shown, m) in enumerate(panels):
         held = Pairs(pairs.keys[:m], pairs.values[:m])
-        weights = recall_weights(make_store(key, **options), held, held.keys[:1])
+        weights = recall_weights(shown.store, held, held.keys[:1])
         ratio = float(by_weights(weights, np.array([0]))[0])
-        relative = weights[0] / weights[0, 0]
         rows += [
-            {"experiment": "bars", "store": key, "panel": panel, "n_memories": m, "index": i, "end": i + 0.9,
-             "weight": float(w), "target": i == 0, "ratio": ratio}
-            for i, w in enumerate(relative)
+            {"experiment": "bars", "store": shown.key, "panel": _title(shown, m), "n_memories": m, "index": i,
+             "end": i + 0.9, "weight": float(w), "target": i == 0, "ratio": ratio}
+            for i, w in enumerate(weights[0] / weights[0, 0])
         ]  # fmt: skip
-        progress(done + 1, len(panels))
+        run.progress(done + 1, len(panels))
     blunt = theory.softmax_capacity(Constant(2.0), D_K).value or 0.0
     return Outcome(
         rows,
-        {"kind": "bars", "order": [p[0] for p in panels], "columns": 2},
+        {"kind": "bars", "order": [_title(*panel) for panel in panels], "columns": 2},
         "One draw of random unit keys, d_k = 64; heights are weights over the target's. The target is orange; every "
         "other bar is interference. Softmax at "
-        f"beta = 2 fails after a few dozen memories (exactly {blunt:.1f}); at beta = 8 {panels[-1][3]} leave no trace.",
+        f"beta = 2 fails after a few dozen memories (exactly {blunt:.1f}); at beta = 8 {panels[-1][1]} leave no trace.",
         {"d_k": D_K},
         {
             "panel": "the store, its sharpness and M",
@@ -61,15 +58,10 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     )
 
 
-def _fewer(panel: str, key: str, options: dict[str, Any], m: int) -> tuple[str, str, dict[str, Any], int]:
-    """Return the panel with at most 128 bars: each takes its time to draw."""
-    few = min(m, 128)
-    return panel.replace(f"M = {m}", f"M = {few}"), key, options, few
+def _title(shown: Shown, m: int) -> str:
+    return f"{shown.label}, M = {m}"
 
 
 EXPERIMENT = Experiment(
-    "bars",
-    "One bar a memory",
-    "How much does every other memory add to one recall?",
-    _answer,
-)
+    "bars", 2, "One bar a memory", "How much does every other memory add to one recall?", _answer
+)  # fmt: skip

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from assocmem import theory
-from assocmem.contract.store import Store
-from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, article, parts
+from assocmem.contract.results import Row
+from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, article
 from assocmem.lab.capacity import DEFINITIONS, capacity
 from assocmem.lab.search import PRECISION
 from assocmem.maps.sharpness import Constant, LogN, Sharpness
-from assocmem.stores.lookup import make_store
-from assocmem.stores.softmax import SoftmaxAttention
 
 D_K = 64
 QUICK_LARGEST = 2**12  # where a quick run looks for a crossing that isn't there
@@ -20,36 +17,37 @@ QUICK_LARGEST = 2**12  # where a quick run looks for a crossing that isn't there
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: its label, the article's name for it, how the store is made, f(x) in words."""
+    """One line of the table: its store, f(x) in words, the article's name for it where that isn't the label."""
 
-    label: str
-    printed_as: str
-    key: str
+    shown: Shown
     formula: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    policy: Sharpness | None = None
+    printed_as: str = ""
 
-    def store(self) -> Store:
-        """Return the store."""
-        return SoftmaxAttention(self.policy) if self.policy else make_store(self.key, **self.settings)
+    @property
+    def policy(self) -> Sharpness | None:
+        """The sharpness of softmax lines."""
+        return self.shown.settings.get("sharpness")
+
+
+def _softmax(label: str, formula: str, policy: Sharpness) -> Line:
+    return Line(Shown("softmax", f"softmax, {label}", {"sharpness": policy}), f"V^T softmax({formula} K x)")
 
 
 LINES = (
-    Line("outer product", "outer product", "outer-product", "V^T K x"),
-    Line("optimal linear", "optimal linear", "optimal-linear", "V^T pinv(K^T) x"),
-    Line("ReLU", "ReLU", "relu", "V^T ReLU(K x)"),
-    Line("squared ReLU", "squared ReLU", "squared-relu", "V^T ReLU(K x)^2"),
-    Line("SwiGLU, shared gate", "SwiGLU shared gate", "swiglu", "V^T (Swish(K x) * K x)"),
-    Line("cubed ReLU", "cubed ReLU", "cubed-relu", "V^T ReLU(K x)^3"),
+    Line(Shown("outer-product", "outer product"), "V^T K x"),
+    Line(Shown("optimal-linear", "optimal linear"), "V^T pinv(K^T) x"),
+    Line(Shown("relu", "ReLU"), "V^T ReLU(K x)"),
+    Line(Shown("squared-relu", "squared ReLU"), "V^T ReLU(K x)^2"),
+    Line(Shown("swiglu", "SwiGLU, shared gate"), "V^T (Swish(K x) * K x)", "SwiGLU shared gate"),
+    Line(Shown("cubed-relu", "cubed ReLU"), "V^T ReLU(K x)^3"),
     *(
-        Line(f"exp, {n} terms, beta 8", f"exp {n} terms, beta 8", "exp-series", f"V^T exp_{n}(8 K x)",
-             {"terms": n, "beta": 8.0})
+        Line(Shown("exp-series", f"exp, {n} terms, beta 8", {"terms": n, "beta": 8.0}), f"V^T exp_{n}(8 K x)",
+             f"exp {n} terms, beta 8")
         for n in (2, 3, 4)
     ),
-    Line("softmax, beta 2", "softmax, beta 2", "softmax", "V^T softmax(2 K x)", policy=Constant(2.0)),
-    Line("softmax, beta 8", "softmax, beta 8", "softmax", "V^T softmax(8 K x)", policy=Constant(8.0)),
-    Line("softmax, beta growing like log M", "softmax, beta growing like log M", "softmax",
-         "V^T softmax(8 ln M / ln 1024 K x)", policy=LogN(1024, 8.0)),
+    _softmax("beta 2", "2", Constant(2.0)),
+    _softmax("beta 8", "8", Constant(8.0)),
+    _softmax("beta growing like log M", "8 ln M / ln 1024", LogN(1024, 8.0)),
 )  # fmt: skip
 
 WORDS = {
@@ -60,48 +58,43 @@ WORDS = {
 }
 
 
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    printed = {item["store"]: item["printed"] for item in article()["capacities"]}
-    part = parts(progress, len(LINES))
-    rows, looked = [], 0
-    for i, line in enumerate(LINES):
-        store = line.store()
-        optimal = line.key == "optimal-linear"
-        found = capacity(
-            (line.label, store), D_K, seed=settings.seed, workers=settings.workers, progress=part(i),
-            statistic="median" if optimal else "rms", precision=QUICK_PRECISION if settings.quick else PRECISION,
-            largest=QUICK_LARGEST if settings.quick and line.policy is not None and line.policy.depends_on_n else None,
-        )  # fmt: skip
-        similarity = store.similarity(D_K, 1)
-        approximate = None if similarity is None or line.policy not in (None, Constant(8.0)) else (
-            theory.gaussian_capacity(similarity, D_K).value
-        )  # fmt: skip
-        number, row = printed.get(line.printed_as), found.row()
-        if line.policy is not None and line.policy.depends_on_n:
-            looked = int(row["largest_m"])
-            far = theory.softmax_capacity(line.policy, D_K, largest=row["largest_m"])
-            row |= {"theory": far.value, "theory_reason": far.reason}
-        rows.append(
-            row
-            | {"experiment": "capacities", "formula": line.formula, "article_name": line.printed_as,
-               "article": number if isinstance(number, int | float) else None,
-               "gaussian": approximate}
-        )  # fmt: skip
+def _answer(run: Run) -> Outcome:
+    rows = [_row(line, run.part(i, len(LINES))) for i, line in enumerate(LINES)]
     return Outcome(
         rows,
-        {"kind": "capacities", "order": [line.label for line in LINES]},
+        {"kind": "capacities", "order": [line.shown.label for line in LINES]},
         "M counts the target. The optimal linear store's capacity is the crossing of the median; all others are of the "
         "root mean square. With beta growing like log M the ratio falls as M grows and does not reach 1 up to the "
-        f"largest M looked at, {looked:,} (by theory it turns and reaches 1 near 1e26).",
+        f"largest M looked at, {int(rows[-1]['largest_m']):,} (by theory it turns and reaches 1 near 1e26).",
         {"d_k": D_K},
         DEFINITIONS | WORDS,
     )
 
 
+def _row(line: Line, run: Run) -> Row:
+    store, policy = line.shown.store, line.policy
+    grows = policy is not None and policy.depends_on_n
+    found = capacity(
+        (line.shown.label, store), D_K, **run.lab, statistic="median" if line.shown.key == "optimal-linear" else "rms",
+        precision=run.rough(PRECISION), largest=QUICK_LARGEST if run.quick and grows else None,
+    )  # fmt: skip
+    row = dict(found.row())
+    if policy is not None and grows:
+        far = theory.softmax_capacity(policy, D_K, largest=row["largest_m"])
+        row |= {"theory": far.value, "theory_reason": far.reason}
+    similarity = store.similarity(D_K, 1) if policy in (None, Constant(8.0)) else None
+    name = line.printed_as or line.shown.label
+    printed = {item["store"]: item["printed"] for item in article()["capacities"]}.get(name)
+    return row | {
+        "experiment": "capacities",
+        "formula": line.formula,
+        "article_name": name,
+        "article": printed if isinstance(printed, int | float) else None,
+        "gaussian": None if similarity is None else theory.gaussian_capacity(similarity, D_K).value,
+    }
+
+
 EXPERIMENT = Experiment(
-    "capacities",
-    "How many memories each store holds",
-    "At how many memories does interference equal the signal?",
-    _answer,
-    slow=True,
-)
+    "capacities", 7, "How many memories each store holds",
+    "At how many memories does interference equal the signal?", _answer, slow=True,
+)  # fmt: skip

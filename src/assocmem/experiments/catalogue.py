@@ -1,23 +1,22 @@
-"""The experiments in the order of the report."""
+"""The experiments by discovery, in the order of the report: a file in this folder with an EXPERIMENT is one."""
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import pkgutil
 from collections.abc import Sequence
 
 from assocmem.contract.errors import UnknownNameError
 from assocmem.experiments.experiment import Experiment
 
-ARTICLE = ("opening", "bars", "linear_stores", "activations", "exponential", "long_contexts", "capacities")
-BEYOND = ("widths", "query_noise", "ridge_peak", "state_bits")
-SHORT_TERM = ("ages", "overwrite", "correlated", "recall_vs_state", "precision")
-
 
 def experiments() -> tuple[Experiment, ...]:
-    """Return every experiment: the article's figures and table first, then ours."""
-    modules = (*ARTICLE, *BEYOND, *SHORT_TERM)
-    return tuple(importlib.import_module(f"assocmem.experiments.{name}").EXPERIMENT for name in modules)
+    """Return every experiment by its place: the article's figures and table (1 to 9), then ours."""
+    package = importlib.import_module("assocmem.experiments")
+    modules = [importlib.import_module(f"{package.__name__}.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
+    found: list[Experiment] = [vars(module)["EXPERIMENT"] for module in modules if "EXPERIMENT" in vars(module)]
+    return tuple(sorted(found, key=lambda one: (one.place, one.name)))
 
 
 def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:

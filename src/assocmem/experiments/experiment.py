@@ -1,44 +1,90 @@
-"""What every experiment is: a name, a question, and a function from settings to results."""
+"""What every experiment is: a question, a function from a run to its results, and its place in the report."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from assocmem.contract.results import Results, Row, header_for
-from assocmem.kernels.compute import Workers
+from assocmem.contract.store import Store
+from assocmem.kernels.compute import Progress, Workers
+from assocmem.lab.keys import key_curves
 from assocmem.lab.rows import DEFINITIONS
+from assocmem.lab.similarities import similarity_curves
+from assocmem.stores.lookup import make_store
 
-Progress = Callable[[int, int], None]
+View = dict[str, Any]
 
-QUICK_PRECISION = 0.15
-"""Relative precision of a capacity in a quick run."""
+RULE: View = {"rule": 1.0, "rule_text": "recall fails: interference larger than signal"}
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a run is made.
+class Run:
+    """How an experiment is run.
 
-    seed: of all random streams. quick: fewer trials and smaller M, the same figures. workers: of the lab, see
-    `kernels.compute.run_tasks`; results do not depend on it.
+    seed: of all random streams. quick: fewer trials and smaller M, the same figures. workers: of the lab; results do
+    not depend on it. experiment: whose run it is. progress: told (done, total) as it goes.
     """
 
     seed: int = 0
     quick: bool = False
     workers: Workers = None
+    experiment: str = ""
+    progress: Progress = field(default=_silent, compare=False)
 
-    def shared(self, experiment: str) -> dict[str, Any]:
-        """Return the keyword arguments that every call of the lab gets."""
-        return {"seed": self.seed, "workers": self.workers, "experiment": experiment}
+    @property
+    def lab(self) -> dict[str, Any]:
+        """The keyword arguments that the lab's measurements get; those of rows get `shared`."""
+        return {"seed": self.seed, "workers": self.workers, "progress": self.progress}
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The keyword arguments that the lab's rows get."""
+        return self.lab | {"experiment": self.experiment}
 
     def fewer(self, full: int, quick: int) -> int:
         """Return `full`, or `quick` in a quick run."""
         return quick if self.quick else full
+
+    def rough(self, full: float) -> float:
+        """Return the relative precision of a capacity: `full`, or 0.15 in a quick run."""
+        return 0.15 if self.quick else full
+
+    def part(self, at: int, total: int) -> Run:
+        """Return the same run whose progress is that of one of `total` equal parts, counted from 0."""
+
+        def report(done: int, whole: int) -> None:
+            self.progress(round(1000 * (at + done / max(1, whole))), 1000 * total)
+
+        return replace(self, progress=report)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A store as figures and the page show it: its key, the words beside its line, its settings."""
+
+    key: str
+    label: str
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def store(self) -> Store:
+        """The store itself."""
+        return make_store(self.key, **self.settings)
+
+
+def labelled(shown: Iterable[Shown]) -> list[tuple[str, Store]]:
+    """Return the stores with their labels, as the lab takes them."""
+    return [(one.label, one.store) for one in shown]
 
 
 @dataclass(frozen=True)
@@ -49,7 +95,7 @@ class Outcome:
     """
 
     rows: Iterable[Row]
-    view: Mapping[str, Any]
+    view: View
     caption: str
     config: Mapping[str, Any]
     definitions: Mapping[str, str] = field(default_factory=dict)
@@ -57,47 +103,54 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table: its name (of the files), title, question, and what answers it.
+    """A figure or table: its name (of the files), place in the report, title, question, and what answers it.
 
     slow: it takes longer to measure than to draw, so a quick run measures it last, while the others are drawn.
     scripted: much of its time is Python's own, not NumPy's, so that threads don't help: measured in a process beside.
     """
 
     name: str
+    place: int
     title: str
     question: str
-    answer: Callable[[Settings, Progress], Outcome]
+    answer: Callable[[Run], Outcome]
     slow: bool = False
     scripted: bool = False
 
-    def run(self, settings: Settings, progress: Progress | None = None) -> Results:
+    def run(self, run: Run, progress: Progress = _silent) -> Results:
         """Run the experiment and return its results; `progress(done, total)` is told as it goes."""
         began = time.perf_counter()
-        outcome = self.answer(settings, progress or _silent)
+        outcome = self.answer(replace(run, experiment=self.name, progress=progress))
         seconds = time.perf_counter() - began
-        config = {"quick": settings.quick, **outcome.config}
         rows = tuple(outcome.rows)
         known = {**DEFINITIONS, **outcome.definitions}
         words = {column: known[column] for column in dict.fromkeys(c for row in rows for c in row) if column in known}
-        header = header_for(config=config, seed=settings.seed, seconds=seconds, definitions=words)
+        config = {"quick": run.quick, **outcome.config}
+        header = header_for(config=config, seed=run.seed, seconds=seconds, definitions=words)
         header |= {"title": self.title, "question": self.question, "caption": outcome.caption, "view": outcome.view}
         return Results(self.name, rows, header)
 
 
-def _silent(_done: int, _total: int) -> None:
-    """Report nothing."""
+def over_memories(shown: Sequence[Shown], **more: Any) -> View:
+    """Return the view of ratios over M: curves in the order of the stores, with the line at which recall fails."""
+    order = [one.label for one in shown]
+    return {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": order, **RULE, **more}
 
 
-def parts(progress: Progress, total: int) -> Callable[[int], Progress]:
-    """Split a progress among `total` equal parts: ``parts(progress, 3)(1)`` reports the second third."""
+def both_ways(
+    run: Run, shown: Sequence[Shown], d_k: int, *, top: tuple[int, int], streams: tuple[int, int], most: int,
+    parts: int = 2,
+) -> list[Row]:  # fmt: skip
+    """Return the ratios of stores by both samplers: similarities below M = 2^top, and keys below 2^15.
 
-    def of(part: int) -> Progress:
-        def report(done: int, whole: int) -> None:
-            progress(round(1000 * (part + done / max(1, whole))), 1000 * total)
-
-        return report
-
-    return of
+    top, streams: in a full and in a quick run. most: trials by keys. parts: of the run, whose first two these are.
+    """
+    stores = labelled(shown)
+    counts = [2**k for k in range(4, run.fewer(*top), run.fewer(1, 2))]
+    rows = similarity_curves(stores, d_k, counts, streams=run.fewer(*streams), **run.part(0, parts).shared)
+    drawn = [2**k for k in range(4, run.fewer(15, 11), 2)]
+    few: dict[str, Any] = {"trials": run.fewer(8, 4), "most": run.fewer(most, 32)}
+    return rows + key_curves(stores, d_k, drawn, **few, **run.part(1, parts).shared)
 
 
 @cache

@@ -6,30 +6,22 @@ import math
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row
-from assocmem.contract.store import Store
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
+from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled
 from assocmem.lab.precision import DEFINITIONS, INTERFERENCE, measurable_dtypes, rounding_curves
-from assocmem.stores.lookup import make_store
 
 D_K = 32
+STORES = (
+    Shown("outer-product", "outer product"),
+    Shown("linear-attention", "linear attention"),
+    Shown("delta-net", "DeltaNet"),
+    Shown("optimal-linear", "least squares"),
+)
 
 
-def _stores() -> list[tuple[str, Store]]:
-    return [
-        ("outer product", make_store("outer-product")),
-        ("linear attention", make_store("linear-attention")),
-        ("DeltaNet", make_store("delta-net")),
-        ("least squares", make_store("optimal-linear")),
-    ]
-
-
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    stores, dtypes = _stores(), measurable_dtypes(fast=settings.quick)
-    counts = [2**k for k in range(2, settings.fewer(12, 7))]
-    rows = rounding_curves(
-        stores, D_K, counts, dtypes=dtypes, trials=settings.fewer(6, 4), progress=progress,
-        **settings.shared("precision"),
-    )  # fmt: skip
+def _answer(run: Run) -> Outcome:
+    dtypes = measurable_dtypes(fast=run.quick)
+    counts = [2**k for k in range(2, run.fewer(12, 7))]
+    rows = rounding_curves(labelled(STORES), D_K, counts, dtypes=dtypes, trials=run.fewer(6, 4), **run.shared)
     view = {
         "kind": "panels",
         "x": "n_memories",
@@ -40,9 +32,9 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "colours": {INTERFERENCE: "#8A8A8A"},
         "join": True,
         "height": 180,
-        "panels": [{"where": {"of": label}, "y_title": f"{label}: error / signal"} for label, _ in stores],
+        "panels": [{"where": {"of": one.label}, "y_title": f"{one.label}: error / signal"} for one in STORES],
     }
-    caption = _caption(rows, dtypes, settings.quick)
+    caption = _caption(rows, dtypes, run.quick)
     return Outcome(rows, view, caption, {"d_k": D_K, "memories": counts, "dtypes": dtypes}, DEFINITIONS)
 
 
@@ -85,9 +77,5 @@ def passed(rows: Sequence[Row], of: str, dtype: str) -> tuple[list[int], float]:
 
 
 EXPERIMENT = Experiment(
-    "precision",
-    "A state in fewer bits",
-    "When does rounding cost more than interference?",
-    _answer,
-    scripted=True,
+    "precision", 25, "A state in fewer bits", "When does rounding cost more than interference?", _answer, scripted=True
 )

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from assocmem.contract.store import Store
-from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
+from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
 from assocmem.lab.capacity import DEFINITIONS, capacity
-from assocmem.stores.lookup import make_store
 
 D_K = 64
 COSINES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
+SOFTMAX = Shown("softmax", "softmax, beta 8", {"beta": 8.0})
+STORES = (
+    Shown("outer-product", "outer product"),
+    Shown("squared-relu", "squared ReLU"),
+    Shown("cubed-relu", "cubed ReLU"),
+    SOFTMAX,
+)
 
 
-def _stores() -> list[tuple[str, Store]]:
-    return [
-        ("outer product", make_store("outer-product")),
-        ("squared ReLU", make_store("squared-relu")),
-        ("cubed ReLU", make_store("cubed-relu")),
-        ("softmax, beta 8", make_store("softmax", beta=8.0)),
-    ]
-
-
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    cosines = COSINES[:: settings.fewer(1, 4)]
-    stores = _stores()
-    part, rows = parts(progress, len(stores) * len(cosines)), []
-    for i, one in enumerate(stores):
+def _answer(run: Run) -> Outcome:
+    cosines = COSINES[:: run.fewer(1, 4)]
+    rows = []
+    for i, shown in enumerate(STORES):
         for j, cosine in enumerate(cosines):
-            found = capacity(
-                one, D_K, seed=settings.seed, cosine=cosine, workers=settings.workers,
-                progress=part(i * len(cosines) + j), precision=QUICK_PRECISION if settings.quick else 0.02,
-            )  # fmt: skip
-            rows.append(found.row() | {"experiment": "query-noise", "label": one[0]})
-    softmax = {r["cosine"]: r["theory"] for r in rows if r["label"] == "softmax, beta 8"}
+            part = run.part(i * len(cosines) + j, len(STORES) * len(cosines))
+            one = (shown.label, shown.store)
+            found = capacity(one, D_K, cosine=cosine, precision=run.rough(0.02), **part.lab)
+            rows.append({**found.row(), "experiment": "query-noise", "label": shown.label})
+    softmax = {r["cosine"]: r["theory"] for r in rows if r["label"] == SOFTMAX.label}
     return Outcome(
         rows,
         {"kind": "curves", "x": "cosine", "x_title": "cosine between query and stored key", "x_log": False,
-         "x_values": cosines, "y_title": "capacity: memories at ratio 1", "order": [label for label, _ in stores]},
+         "x_values": cosines, "y_title": "capacity: memories at ratio 1", "order": [one.label for one in STORES]},
         f"A noisy query lowers the signal to σ(cosine) and leaves the interference as it was. It costs softmax most: "
         f"from {softmax[1.0]:,.0f} memories with a clean query to {softmax[0.6]:,.0f} at cosine 0.6.",
         {"d_k": D_K, "cosines": cosines},
@@ -44,8 +38,5 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
 
 
 EXPERIMENT = Experiment(
-    "query-noise",
-    "Noisy queries",
-    "What does it cost when the query is only close to the key?",
-    _answer,
+    "query-noise", 12, "Noisy queries", "What does it cost when the query is only close to the key?", _answer
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
+from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
 from assocmem.lab.retrieval import DEFINITIONS, MeasuredRetrieval, retrieval_capacities, state_exponent
 from assocmem.stores.lookup import make_store, stores
 
@@ -16,15 +16,14 @@ GREYS = ("#cfcfcf", "#b0b0b0", "#8f8f8f", "#6f6f6f")
 SHARE = 0.95
 
 
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    widths = WIDTHS[: settings.fewer(len(WIDTHS), 1)]
+def _answer(run: Run) -> Outcome:
+    widths = WIDTHS[: run.fewer(len(WIDTHS), 1)]
     keys = [key for key in stores() if make_store(key).traits.keys != "ids"]
-    if settings.quick:
+    if run.quick:
         keys = ["outer-product", "optimal-linear", "delta-net", "mamba-2", "softmax"]
     found = retrieval_capacities(
-        keys, widths, share=SHARE, recalls=settings.fewer(512, 256), largest=settings.fewer(0, 64) or None,
-        seed=settings.seed, workers=settings.workers, progress=progress,
-    )  # fmt: skip
+        keys, widths, share=SHARE, recalls=run.fewer(512, 256), largest=run.fewer(0, 64) or None, **run.lab
+    )
     kept = [one for one in found if one.one.store.traits.keeps_pairs]
     fixed = [one for one in found if not one.one.store.traits.keeps_pairs]
     rows: list[Row] = [_row(one.row(), one) for one in found]
@@ -38,7 +37,7 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
         "x_title": "numbers in the state",
         "y_title": f"memories M with {SHARE:.0%} right choices",
         "order": [*series, *lines],
-        "colours": colours(series) | dict(zip(lines, GREYS, strict=False)),
+        "colours": colours(Shown(key, key) for key in series) | dict(zip(lines, GREYS, strict=False)),
         "join": True,
     }
     return Outcome(rows, view, _caption(found, widths), {"widths": widths, "share": SHARE, "stores": keys}, DEFINITIONS)
@@ -82,9 +81,6 @@ def _caption(found: Sequence[MeasuredRetrieval], widths: Sequence[int]) -> str:
 
 
 EXPERIMENT = Experiment(
-    "recall-vs-state",
-    "Recall against state size",
-    "How many memories can each store tell apart, for the numbers it holds?",
-    _answer,
-    scripted=True,
-)
+    "recall-vs-state", 24, "Recall against state size",
+    "How many memories can each store tell apart, for the numbers it holds?", _answer, scripted=True,
+)  # fmt: skip

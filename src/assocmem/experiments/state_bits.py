@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from assocmem.experiments.experiment import Experiment, Outcome, Progress, Settings
+from assocmem.contract.results import Row
+from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled
 from assocmem.inputs import draw_pairs
 from assocmem.lab.keys import key_curves
 from assocmem.ruler import bits_per_recall
-from assocmem.stores.lookup import make_store
 
 D_K = D_V = 64
-OPTIMAL = "optimal linear"
+OPTIMAL = Shown("optimal-linear", "optimal linear")
 STORES = (
-    ("outer product", "outer-product"),
-    (OPTIMAL, "optimal-linear"),
-    ("squared ReLU", "squared-relu"),
-    ("softmax", "softmax"),
+    Shown("outer-product", "outer product"),
+    OPTIMAL,
+    Shown("squared-relu", "squared ReLU"),
+    Shown("softmax", "softmax"),
 )
 
 WORDS = {
@@ -27,33 +27,26 @@ WORDS = {
 }
 
 
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    stores = [(label, make_store(key)) for label, key in STORES]
-    counts = [2**k for k in range(4, settings.fewer(13, 10))]
+def _answer(run: Run) -> Outcome:
+    stores = labelled(STORES)
+    counts = [2**k for k in range(4, run.fewer(13, 10))]
     curve = key_curves(
-        stores, D_K, counts, trials=settings.fewer(8, 4), most=settings.fewer(64, 16), statistics=("rms", "median"),
-        progress=progress, **settings.shared("state-bits"),
-    )  # fmt: skip
+        stores, D_K, counts, trials=run.fewer(8, 4), most=run.fewer(64, 16), statistics=("rms", "median"), **run.shared
+    )
     sizes = {
         (label, m): store.write(store.empty(D_K, D_V), pairs.keys, pairs.values).size
         for m in counts
-        for pairs in [draw_pairs(settings.seed, 0, m, D_K, D_V)]
+        for pairs in [draw_pairs(run.seed, 0, m, D_K, D_V)]
         for label, store in stores
     }
-    rows = []
-    for row in curve:
-        if row["statistic"] != ("median" if row["label"] == OPTIMAL else "rms"):
-            continue
-        scale = row["n_memories"] / sizes[row["label"], row["n_memories"]]
-        bits = {name: _bits(row[name], scale) for name in ("value", "low", "high", "theory")}
-        rows.append(
-            row | bits | {"low": bits["high"], "high": bits["low"], "ratio": row["value"],
-                          "quantity": "bits per number", "state_numbers": sizes[row["label"], row["n_memories"]]}
-        )  # fmt: skip
+    wanted = {one.label: "median" if one is OPTIMAL else "rms" for one in STORES}
+    rows = [
+        _row(row, sizes[row["label"], row["n_memories"]]) for row in curve if row["statistic"] == wanted[row["label"]]
+    ]
     return Outcome(
         rows,
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "y_title": "bits recalled per number of state",
-         "order": [label for label, _ in STORES]},
+         "order": [one.label for one in STORES]},
         "Bits of one recall, d_v/2 log2(1 + 1/ratio^2) at the root mean square ratio (least squares: the median), "
         "times M, divided by the numbers held (counted from the arrays). A matrix is shared by all its memories: the "
         "more it holds, the more its numbers tell, up to a limit, though each recall gets worse. A store that keeps "
@@ -64,16 +57,20 @@ def _answer(settings: Settings, progress: Progress) -> Outcome:
     )  # fmt: skip
 
 
-def _bits(ratio: float | None, scale: float) -> float | None:
-    if ratio is None or ratio < 1e-9:
-        return None
-    value = bits_per_recall(ratio, D_V).value
-    return None if value is None else value * scale
+def _row(row: Row, size: int) -> Row:
+    """Return a row of ratios as one of bits a number: the more interference, the fewer."""
+
+    def bits(ratio: float | None) -> float | None:
+        value = None if ratio is None or ratio < 1e-9 else bits_per_recall(ratio, D_V).value
+        return None if value is None else value * (row["n_memories"] / size)
+
+    return {
+        **row, "value": bits(row["value"]), "low": bits(row["high"]), "high": bits(row["low"]),
+        "theory": bits(row["theory"]), "ratio": row["value"], "quantity": "bits per number", "state_numbers": size,
+    }  # fmt: skip
 
 
 EXPERIMENT = Experiment(
-    "state-bits",
-    "What a number of state is worth",
-    "How much information does each store give back for the numbers it holds?",
-    _answer,
-)
+    "state-bits", 14, "What a number of state is worth",
+    "How much information does each store give back for the numbers it holds?", _answer,
+)  # fmt: skip

@@ -9,7 +9,7 @@ order of magnitude given as such. Otherwise the verdict is "differs". Where noth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -32,16 +32,10 @@ def verdicts(results: Iterable[Results]) -> list[Row]:
     approximate; one in twenty is False by the meaning of 95 %), verdict ("agrees", "explained", "not printed",
     "differs"), reason.
     """
-    named = {r.name: r for r in results}
-    rows: list[Row] = []
-    if "linear-stores" in named:
-        rows += _linear(named["linear-stores"])
-    if "capacities" in named:
-        rows += _capacities(named["capacities"])
-        rows += _multiples(named["capacities"])
-    if "long-contexts" in named:
-        rows += _rules(named["long-contexts"])
-    return rows
+    named = {r.name: r.rows for r in results}
+    capacities = {r["article_name"]: r for r in named.get("capacities", ()) if r.get("article_name")}
+    linear, rules = (named.get(name, ()) for name in ("linear-stores", "long-contexts"))
+    return _linear(linear) + _capacities(capacities) + _multiples(capacities) + _rules(rules)
 
 
 def meets(printed: float, value: float | None, low: float | None = None, high: float | None = None) -> bool:
@@ -74,32 +68,33 @@ def half_digit(printed: float) -> float:
     return 0.5 * 10.0 ** int(digits.as_tuple().exponent)
 
 
-def _row(group: str, name: str, printed: Any, found: Mapping[str, Any] | None, exact: float | None, reason: str,
-         verdict: str, *, approximate: bool = False) -> Row:  # fmt: skip
+def _row(
+    group: str, name: str, printed: Any, found: Mapping[str, Any] | None, exact: float | None,
+    judged: tuple[str, str], *, approximate: bool = False,
+) -> Row:  # fmt: skip
     found = found or {}
     picked = {key: found.get(key) for key in ("value", "low", "high", "statistic", "sampler", "n_trials", "seed")}
     covers = None
     if exact and not approximate and picked["low"] is not None and picked["high"] is not None:
         covers = bool(picked["low"] <= exact <= picked["high"])
     kind = None if exact is None else "approximate" if approximate and exact else "exact"
-    return {"group": group, "name": name, "printed": printed, **picked, "exact": exact, "exact_kind": kind,
-            "exact_in_interval": covers, "verdict": verdict, "reason": reason}  # fmt: skip
+    return {
+        "group": group, "name": name, "printed": printed, **picked, "exact": exact, "exact_kind": kind,
+        "exact_in_interval": covers, "verdict": judged[0], "reason": judged[1],
+    }  # fmt: skip
 
 
-def _linear(results: Results) -> list[Row]:
+def _linear(measured: Sequence[Row]) -> list[Row]:
     rows = []
-    for key, label in (("outer", "outer product (rms)"), ("optimal", "optimal linear (median)")):
-        found = {r["n_memories"]: r for r in results.rows if r["label"] == label and r["sampler"] == "keys"}
+    for key, words, statistic in (("outer", "outer product", "rms"), ("optimal", "optimal linear", "median")):
+        label = f"{words} ({statistic})"
+        found = {r["n_memories"]: r for r in measured if r["label"] == label and r["sampler"] == "keys"}
         for m, printed in article()["linear_curves"][key]:
-            if m not in found:
-                continue
-            mine = found[m]
-            exact = mine["theory"]
-            name = f"{'outer product' if key == 'outer' else 'optimal linear'}, ratio at M = {m:,}"
-            verdict, reason = _linear_verdict(key, m, printed, mine, exact)
-            rows.append(
-                _row("linear curves", name, printed, mine, exact, reason, verdict, approximate=key == "optimal")
-            )
+            if m in found:
+                mine, name = found[m], f"{words}, ratio at M = {m:,}"
+                judged = _judged_ratio(m, printed, mine, scatters=key == "optimal" and 64 < m <= 72)
+                approximate = key == "optimal"
+                rows.append(_row("linear curves", name, printed, mine, mine["theory"], judged, approximate=approximate))
     noisy = [row for row in rows if row["reason"] == NOISY]
     if len(noisy) >= ONE_SIDED and all(row["printed"] < row["exact"] for row in noisy):
         for row in noisy:
@@ -110,18 +105,17 @@ def _linear(results: Results) -> list[Row]:
     return rows
 
 
-def _linear_verdict(key: str, m: int, printed: float, mine: Mapping[str, Any], exact: float | None) -> tuple[str, str]:
+def _judged_ratio(m: int, printed: float, mine: Mapping[str, Any], *, scatters: bool) -> tuple[str, str]:
     if meets(printed, mine["value"], mine["low"], mine["high"]):
         return "agrees", ""
-    if exact and abs(printed / exact - 1) <= NOISE:
+    if mine["theory"] and abs(printed / mine["theory"] - 1) <= NOISE:
         return "explained", NOISY
-    if key == "optimal" and 64 < m <= 72:
-        low, high = single_recall_range(64, m)
-        if low <= printed <= high:
-            return "explained", (
-                f"near M = d_k single recalls scatter widely (95 % of them between {low:.2g} and {high:.2g}), so a "
-                "point from a small sample may lie here"
-            )
+    low, high = single_recall_range(64, m) if scatters else (math.inf, 0.0)
+    if low <= printed <= high:
+        return "explained", (
+            f"near M = d_k single recalls scatter widely (95 % of them between {low:.2g} and {high:.2g}), so a "
+            "point from a small sample may lie here"
+        )
     return "differs", "neither rounding nor the stated sampling noise accounts for it"
 
 
@@ -133,49 +127,36 @@ def single_recall_range(d: int, m: int) -> tuple[float, float]:
     return math.sqrt((1 - low) / low), math.sqrt((1 - high) / high)
 
 
-def _capacities(results: Results) -> list[Row]:
-    found = {r["article_name"]: r for r in results.rows if r.get("article_name")}
+def _capacities(found: Mapping[str, Row]) -> list[Row]:
     rows = []
     for item in article()["capacities"]:
-        mine = found.get(item["store"])
-        if mine is None:
-            continue
-        name = f"capacity, {item['store']}"
-        if isinstance(item["printed"], str):
-            rows.append(_not_reached(name, item["printed"], mine))
-            continue
-        verdict, reason = _capacity_verdict(item["store"], float(item["printed"]), mine)
-        rows.append(_row("capacities", name, item["printed"], mine, mine["theory"], reason, verdict,
-                         approximate=item["store"] == "optimal linear"))  # fmt: skip
-    beta_2 = found.get("softmax, beta 2")
-    if beta_2 is not None:
-        inside = beta_2["value"] is not None and 24 <= beta_2["value"] <= 72
-        printed, verdict = article()["bars"]["softmax_beta_2_fails_after"], "agrees" if inside else "differs"
-        name, reason = "softmax at beta 2 fails after", "a few dozen is read as 24 to 72"
-        rows.append(_row("bars", name, printed, beta_2, beta_2["theory"], reason, verdict))
+        store, printed = item["store"], item["printed"]
+        if store in found:
+            mine, words = found[store], isinstance(printed, str)
+            judged = _not_reached(mine) if words else _judged_capacity(store, float(printed), mine)
+            exact, approximate = None if words else mine["theory"], store == "optimal linear"
+            rows.append(_row("capacities", f"capacity, {store}", printed, mine, exact, judged, approximate=approximate))
+    if "softmax, beta 2" in found:
+        mine, printed = found["softmax, beta 2"], article()["bars"]["softmax_beta_2_fails_after"]
+        inside = mine["value"] is not None and 24 <= mine["value"] <= 72
+        judged = "agrees" if inside else "differs", "a few dozen is read as 24 to 72"
+        rows.append(_row("bars", "softmax at beta 2 fails after", printed, mine, mine["theory"], judged))
     return rows
 
 
-def _not_reached(name: str, printed: str, mine: Mapping[str, Any]) -> Row:
+def _not_reached(mine: Mapping[str, Any]) -> tuple[str, str]:
     if mine["value"] is not None:
-        reason, verdict = "our measurement crosses the threshold", "differs"
-    else:
-        quick = mine["largest_m"] < PRINTED_BOUND
-        reason, verdict = _how_far(mine), "explained" if quick else "agrees"
-        reason = f"a quick run looks no further: {reason}" if quick else reason
-    return _row("capacities", name, printed, mine, None, reason, verdict)
-
-
-def _how_far(mine: Mapping[str, Any]) -> str:
-    """Say how far a capacity was looked for, and where theory has it."""
+        return "differs", "our measurement crosses the threshold"
     words = f"not reached up to M = {mine['largest_m']:,.0f}, where the ratio is {mine['ratio_there']:.4g}"
-    if mine["theory_log"] is None:
-        return words
-    far = f"{math.exp(mine['theory_log']):.3g}".replace("e+", "e")
-    return f"{words}; by theory it is reached near M = {far}, too far to measure"
+    if mine["theory_log"] is not None:
+        far = f"{math.exp(mine['theory_log']):.3g}".replace("e+", "e")
+        words += f"; by theory it is reached near M = {far}, too far to measure"
+    if mine["largest_m"] < PRINTED_BOUND:
+        return "explained", f"a quick run looks no further: {words}"
+    return "agrees", words
 
 
-def _capacity_verdict(store: str, printed: float, mine: Mapping[str, Any]) -> tuple[str, str]:
+def _judged_capacity(store: str, printed: float, mine: Mapping[str, Any]) -> tuple[str, str]:
     exact, gaussian = mine["theory"], mine["gaussian"]
     if meets(printed, mine["value"], mine["low"], mine["high"]):
         return "agrees", "printed as 'about'" if printed != exact else ""
@@ -191,53 +172,46 @@ def _capacity_verdict(store: str, printed: float, mine: Mapping[str, Any]) -> tu
     return "differs", f"{store}: neither rounding, approximation nor noise accounts for it"
 
 
-def _multiples(results: Results) -> list[Row]:
-    found = {r["article_name"]: r for r in results.rows if r.get("article_name")}
+def _multiples(found: Mapping[str, Row]) -> list[Row]:
     base, rows = found.get("outer product"), []
     for words, store in (("squared ReLU", "squared ReLU"), ("softmax beta 8", "softmax, beta 8")):
         mine, printed = found.get(store), article()["multiples_of_linear"][words]
         if mine is None or base is None or mine["value"] is None or not base["theory"]:
             continue
         exact = mine["theory"] / base["theory"]
-        ours = {"value": mine["value"] / base["theory"], "statistic": "rms", "sampler": mine["sampler"],
-                "n_trials": mine["n_trials"], "seed": mine["seed"], "low": mine["low"] and mine["low"] / base["theory"],
-                "high": mine["high"] and mine["high"] / base["theory"]}  # fmt: skip
-        close = meets(printed, exact) or meets(printed, ours["value"], ours["low"], ours["high"])
-        within = abs(printed / exact - 1) <= 0.1
-        verdict = "agrees" if close else "explained" if within else "differs"
-        reason = (
-            ""
-            if close
-            else "the article rounds to one digit ('about 40', 'almost 20,000')"
-            if within
-            else "not within a tenth"
-        )
-        rows.append(
-            _row("capacities", f"{words} holds so many times the linear store", printed, ours, exact, reason, verdict)
-        )
+        ours = {**mine, "statistic": "rms"} | {
+            name: mine[name] and mine[name] / base["theory"] for name in ("value", "low", "high")
+        }
+        judged = "differs", "not within a tenth"
+        if meets(printed, exact) or meets(printed, ours["value"], ours["low"], ours["high"]):
+            judged = "agrees", ""
+        elif abs(printed / exact - 1) <= 0.1:
+            judged = "explained", "the article rounds to one digit ('about 40', 'almost 20,000')"
+        name = f"{words} holds so many times the linear store"
+        rows.append(_row("capacities", name, printed, ours, exact, judged))
     return rows
 
 
-def _rules(results: Results) -> list[Row]:
+def _rules(measured: Sequence[Row]) -> list[Row]:
     labels = {"fixed beta 8": "fixed", "Su": "Su / Scalable-Softmax", "Qwen LogN": "Qwen LogN", "YaRN": "YaRN"}
-    largest, rows = 2**21, []
-    for item in article()["sharpness_rules_at_2_21"]:
-        mine = next(
-            (r for r in results.rows if r["label"] == labels[item["rule"]] and r["n_memories"] == largest
-             and str(r["sampler"]).startswith("similarities")), None)  # fmt: skip
-        if mine is None:
-            continue
-        rows.append(_rule_row(f"{item['rule']}, ratio at M = 2,097,152", item["printed"], mine))
-    return rows
+    found = {r["label"]: r for r in reversed(measured)
+             if r["n_memories"] == 2**21 and str(r["sampler"]).startswith("similarities")}  # fmt: skip
+    return [
+        _row("sharpness rules", f"{item['rule']}, ratio at M = 2,097,152", item["printed"], mine, mine["theory"],
+             _judged_rule(item["printed"], mine))
+        for item in article()["sharpness_rules_at_2_21"]
+        if (mine := found.get(labels[item["rule"]])) is not None
+    ]  # fmt: skip
 
 
-def _rule_row(name: str, printed: float | None, mine: Mapping[str, Any]) -> Row:
-    group, exact = "sharpness rules", mine["theory"]
+def _judged_rule(printed: float | None, mine: Mapping[str, Any]) -> tuple[str, str]:
+    exact = mine["theory"]
     if printed is None:
-        return _row(group, name, None, mine, exact, "the article prints no number here", "not printed")
+        return "not printed", "the article prints no number here"
     if meets(printed, mine["value"], mine["low"], mine["high"]):
-        return _row(group, name, printed, mine, exact, "printed as 'about'", "agrees")
+        return "agrees", "printed as 'about'"
     if exact and 0.5 <= printed / exact <= 2:
-        reason = f"the article gives the order of magnitude only, 'about {printed:g}'; exact is within a factor of two"
-        return _row(group, name, printed, mine, exact, reason, "explained")
-    return _row(group, name, printed, mine, exact, "not of the printed order of magnitude", "differs")
+        return "explained", (
+            f"the article gives the order of magnitude only, 'about {printed:g}'; exact is within a factor of two"
+        )
+    return "differs", "not of the printed order of magnitude"

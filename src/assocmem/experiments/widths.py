@@ -6,39 +6,36 @@ import math
 
 import numpy as np
 
-from assocmem.experiments.experiment import QUICK_PRECISION, Experiment, Outcome, Progress, Settings, parts
+from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
 from assocmem.lab.capacity import DEFINITIONS, capacity
-from assocmem.stores.lookup import make_store
 
 WIDTHS = (16, 32, 64, 128, 256, 512)
 STORES = (
-    ("outer product", "outer-product", 1),
-    ("ReLU", "relu", 1),
-    ("squared ReLU", "squared-relu", 2),
-    ("SwiGLU, shared gate", "swiglu", 2),
-    ("cubed ReLU", "cubed-relu", 3),
+    (Shown("outer-product", "outer product"), 1),
+    (Shown("relu", "ReLU"), 1),
+    (Shown("squared-relu", "squared ReLU"), 2),
+    (Shown("swiglu", "SwiGLU, shared gate"), 2),
+    (Shown("cubed-relu", "cubed ReLU"), 3),
 )
 WIDEST_FIT = 64
 
 
-def _answer(settings: Settings, progress: Progress) -> Outcome:
-    widths = WIDTHS[: settings.fewer(6, 2)]
-    part, rows, words = parts(progress, len(STORES) * len(widths)), [], []
-    for i, (label, key, declared) in enumerate(STORES):
+def _answer(run: Run) -> Outcome:
+    widths = WIDTHS[: run.fewer(6, 2)]
+    total, rows, words = len(STORES) * len(widths), [], []
+    for i, (shown, declared) in enumerate(STORES):
         mine = []
         for j, d in enumerate(widths):
-            found = capacity(
-                (label, make_store(key)), d, seed=settings.seed, workers=settings.workers,
-                progress=part(i * len(widths) + j), precision=QUICK_PRECISION if settings.quick else 0.02,
-            )  # fmt: skip
-            mine.append(found.row() | {"experiment": "widths", "label": label, "declared_exponent": declared})
+            part = run.part(i * len(widths) + j, total)
+            found = capacity((shown.label, shown.store), d, **part.lab, precision=run.rough(0.02))
+            mine.append({**found.row(), "experiment": "widths", "label": shown.label, "declared_exponent": declared})
         slope = exponent([(r["d_k"], r["value"]) for r in mine if r["d_k"] >= min(WIDEST_FIT, max(widths) // 2)])
         rows += [r | {"fitted_exponent": slope} for r in mine]
-        words.append(f"{label} {slope:.2f} ({declared})")
+        words.append(f"{shown.label} {slope:.2f} ({declared})")
     return Outcome(
         rows,
         {"kind": "curves", "x": "d_k", "x_title": "key width d_k", "y_title": "capacity: memories at ratio 1",
-         "order": [s[0] for s in STORES]},
+         "order": [shown.label for shown, _ in STORES]},
         f"Fitted exponents over the wider half, in brackets theory's for very wide keys: {', '.join(words)}. Finite "
         "width lowers each a little: the exact capacity of squared ReLU is 2 d (d + 2)/3 + 1, not d^2.",
         {"widths": widths},
@@ -57,8 +54,5 @@ def exponent(points: list[tuple[int, float | None]]) -> float:
 
 
 EXPERIMENT = Experiment(
-    "widths",
-    "Capacity against key width",
-    "How fast does capacity grow with the width of the keys?",
-    _answer,
+    "widths", 11, "Capacity against key width", "How fast does capacity grow with the width of the keys?", _answer
 )
