@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 import os
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,14 +36,14 @@ print(json.dumps(failures))
 """
 
 
-def python(code: str, *arguments: str, path: Path | None = None, cwd: Path | None = None) -> str:
+def python(code: str, *arguments: str, path: Path | None = None, flags: Sequence[str] = ()) -> str:
     """Run code in a fresh interpreter and return what it prints; warnings are errors there too."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if path is not None:
         environment["PYTHONPATH"] = str(path)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, *arguments],
-        capture_output=True, text=True, env=environment, cwd=cwd, timeout=120, check=False,
+        [sys.executable, "-W", "error", *flags, "-c", code, *arguments],
+        capture_output=True, text=True, env=environment, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
@@ -93,11 +96,11 @@ print(contract.check(assocmem.make_store("outer-product")).ok)
     assert python(code, path=tmp_path).split("\n")[-2] == "True"
 
 
-def test_public_names_are_reachable_and_listed() -> None:
-    for name in assocmem.__all__:
-        assert getattr(assocmem, name) is not None
-        assert name in dir(assocmem)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+def test_public_names_are_few_reachable_and_listed() -> None:
+    names = [name for name in assocmem.__all__ if not inspect.ismodule(getattr(assocmem, name))]
+    assert 15 <= len(names) <= 25
+    assert set(assocmem.__all__) <= set(dir(assocmem)) | {"__version__"}
+    with pytest.raises(AttributeError, match="attribute nothing"):
         assocmem.nothing  # noqa: B018
 
 
@@ -110,3 +113,29 @@ for name in {MODULES!r}:
 assert np.random.get_state()[1].tolist() == before
 """
     assert python(code) == ""
+
+
+@pytest.mark.parametrize(
+    ("room", "home"),
+    [("activations", "maps.activations"), ("sharpness", "maps.sharpness"), ("errors", "contract.errors")],
+)
+def test_a_public_room_has_every_class_of_its_home(room: str, home: str) -> None:
+    there = vars(importlib.import_module(f"assocmem.{home}"))
+    classes = {n for n, x in there.items() if inspect.isclass(x) and x.__module__ == f"assocmem.{home}" and n[0] != "_"}
+    assert set(importlib.import_module(f"assocmem.{room}").__all__) == classes
+
+
+def test_everything_works_without_docstrings_and_asserts() -> None:
+    code = """
+import numpy as np, assocmem
+for name in assocmem.__all__:
+    getattr(assocmem, name)
+for key in ("softmax", "delta-net", "optimal-linear"):
+    memory = assocmem.Memory(key)
+    memory.write(np.eye(3), np.eye(3))
+    memory.recall(np.eye(3))
+print(assocmem.check(assocmem.make_store("outer-product")).ok)
+from assocmem.cli import run
+print(run(["list"]), run(["show", "softmax"]), run(["design", "--memories", "200"]), run(["--help"]))
+"""
+    assert python(code, flags=["-OO"]).split()[-4:] == ["0"] * 4
