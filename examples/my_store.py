@@ -22,7 +22,7 @@ class Fading(Store):
     keep: float = 0.99
     traits = Traits(linear_in_values="shared", permutation_invariant=False, overwrite="decays", constant_size=True)
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state, keys, values):
@@ -31,7 +31,7 @@ class Fading(Store):
             W = self.keep * W + values[..., i, :, None] * keys[..., i, None, :]
         return {"W": W}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ state["W"].mT
 
 

@@ -21,14 +21,14 @@ SINGLE = 2e-5
 class ByOne(RecurrentStore):
     """Write several pairs by the rule for one: how a broken twin shows its rule everywhere."""
 
-    def many(
+    def put_chunk(
         self, arrays: Any, keys: Floats, values: Floats, queries: Floats | None, read: str, **extras: Floats
     ) -> tuple[Any, Floats | None]:
         """Apply `one` to each pair in turn."""
         assert queries is None, "twins are written, not scanned"
         for i in range(keys.shape[-2]):
             at = slice(i, i + 1)
-            arrays = self.one(arrays, keys[..., at, :], values[..., at, :], **self._pairs_of(extras, at))
+            arrays = self.put_pair(arrays, keys[..., at, :], values[..., at, :], **self._pairs_of(extras, at))
         return arrays, None
 
 

@@ -25,13 +25,13 @@ class Sum(Store):
     source = Source(title="Adding up", authors="Doe, Jane", year=2020)
     traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state, keys, values):
         return {"W": self.keep * state["W"] + values.mT @ keys}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ state["W"].mT
 
 @dataclass(frozen=True)

@@ -35,12 +35,12 @@ class Sum(Store):
     And more.
     """
     traits = KIND
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
     def put(self, state, keys, values):
         print("writing")
         return {"W": state["W"] + values.mT @ keys}
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ state["W"].mT
 
 class Leaves(Sum):
@@ -50,7 +50,7 @@ class Leaves(Sum):
 class Fails(Sum):
     def put(self, state, keys, values):
         return {"W": state["W"]}
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return np.linalg.inv(np.zeros((2, 2)))
 
 class Untold(Sum):
@@ -62,13 +62,13 @@ class Unready(Sum):
         raise ValueError("not yet")
 
 class Moody(Sum):
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ state["W"].mT * np.random.default_rng().uniform(0.5, 2)
 
 class Picky(Sum):
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         queries.max()
-        return super().get(state, queries)
+        return super().get(state, queries, ask)
 
 class Greedy(Sum):
     def put(self, state, keys, values):

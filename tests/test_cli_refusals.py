@@ -30,7 +30,7 @@ class Late(Store):
     """Works on small arrays and fails on larger ones."""
     traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state, keys, values):
@@ -38,7 +38,7 @@ class Late(Store):
             raise KeyError("no room")
         return {"W": state["W"] + values.mT @ keys}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ state["W"].mT
 '''
 

@@ -209,7 +209,7 @@ def test_decay_products_are_the_exponential_of_masked_sums(decay: str) -> None:
 class HalfError(ByOne, DeltaNet):
     """Twin: forgets to take back what was recalled before."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         return {"W": arrays["W"] + extras["strength"][..., None] * value.mT @ key}
 
 
@@ -217,7 +217,7 @@ class HalfError(ByOne, DeltaNet):
 class FullErase(ByOne, DeltaNet):
     """Twin: takes back all that was recalled before, whatever the strength."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         W = arrays["W"]
         return {"W": W + (extras["strength"][..., None] * value - key @ W.mT).mT @ key}
 
@@ -226,7 +226,7 @@ class FullErase(ByOne, DeltaNet):
 class StaleError(ByOne, DeltaNet):
     """Twin: takes the error of every second pair at the matrix of the pair before it."""
 
-    def many(self, arrays: Any, keys: Any, values: Any, queries: Any, read: str, **extras: Any) -> Any:
+    def put_chunk(self, arrays: Any, keys: Any, values: Any, queries: Any, read: str, **extras: Any) -> Any:
         W = arrays["W"]
         for i in range(0, keys.shape[-2], 2):
             k, v = keys[..., i : i + 2, :], values[..., i : i + 2, :]
@@ -239,7 +239,7 @@ class StaleError(ByOne, DeltaNet):
 class DecayLast(ByOne, GatedDeltaNet):
     """Twin: takes the error at the undecayed matrix, then decays (as Titans does)."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         W = arrays["W"]
         change = extras["strength"][..., None] * (value - key @ W.mT)
         return {"W": W * extras["decay"][..., None] + change.mT @ key}
@@ -249,7 +249,7 @@ class DecayLast(ByOne, GatedDeltaNet):
 class DecayAll(ByOne, GatedDeltaNet):
     """Twin: lets the new pair decay too."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         W = arrays["W"]
         change = extras["strength"][..., None] * (value - key @ W.mT)
         return {"W": (W + change.mT @ key) * extras["decay"][..., None]}
@@ -259,8 +259,8 @@ class DecayAll(ByOne, GatedDeltaNet):
 class SoftGate(ByOne, GatedDeltaNet):
     """Twin: a gate that never quite opens (decay 1 is not exactly 1)."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
-        return super().one(arrays, key, value, **(extras | {"decay": extras["decay"] * (1 - 1e-6)}))
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+        return super().put_pair(arrays, key, value, **(extras | {"decay": extras["decay"] * (1 - 1e-6)}))
 
 
 def _pairs(seed: int, n: int, keys: str = "random") -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from assocmem.kernels.chunked import inverse_unit_lower
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.delta_former import DeltaFormer
 from assocmem.stores.softmax import SoftmaxAttention
+from batches import weights_of
 
 
 def drawn(seed, n, d_k, d_v, batch=()):
@@ -155,9 +156,9 @@ def test_weights_times_the_written_values_are_the_recall():
     keys, values, queries = drawn(9, 30, 6, 4)
     store = DeltaFormer()
     state = written(store, keys, values)
-    assert gap(store.weights(state, queries) @ values, store.recall(state, queries)) < 1e-12
-    with pytest.raises(InputError, match="cannot be merged"):
-        store.recall_with_mass(state, queries)
+    assert gap(weights_of(store, state, queries) @ values, store.recall(state, queries)) < 1e-12
+    with pytest.raises(InputError, match="gives no mass: each value is corrected"):
+        store.ask(state, queries, want="mass")
 
 
 def test_strict_arrays_and_sixteen_bits():

@@ -14,6 +14,7 @@ from assocmem.stores.delta import DeltaNet
 from assocmem.stores.gradient_descent import GradientDescent, TrainedLayer
 from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
+from batches import weights_of
 
 OPTIMISERS = [
     {},
@@ -179,7 +180,7 @@ def test_a_masked_recall_is_that_of_a_layer_never_trained_on_the_hidden_pairs(se
     for i, seen in enumerate(mask):
         alone = written(store, keys[seen], values[seen])
         assert gap(got[i : i + 1], store.recall(alone, queries[i : i + 1])) < 1e-12
-    assert gap(store.weights(state, queries) @ values, store.recall(state, queries)) < 1e-12
+    assert gap(weights_of(store, state, queries) @ values, store.recall(state, queries)) < 1e-12
 
 
 @pytest.mark.parametrize("settings", [{"form": "primal"}, {"momentum": 0.5, "rate": 0.3, "weight_decay": 0.1},
@@ -253,8 +254,8 @@ def test_settings_out_of_range_are_refused():
                 kind(**settings)
     with pytest.raises(InputError, match="`form` of gradient-descent"):
         make_store("gradient-descent", form="both")
-    with pytest.raises(InputError, match="cannot be merged"):
-        GradientDescent().recall_with_mass(written(GradientDescent(), *drawn(12, 3, 4, 2)[:2]), np.ones((1, 4)))
+    with pytest.raises(InputError, match="gives no mass: each gradient depends"):
+        GradientDescent().ask(written(GradientDescent(), *drawn(12, 3, 4, 2)[:2]), np.ones((1, 4)), want="mass")
 
 
 def test_state_sizes():

@@ -14,7 +14,8 @@ from assocmem import make_store
 from assocmem.contract import slots as growing
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.random import stream
-from assocmem.contract.slots import Buffer, Recall, merge
+from assocmem.contract.recall import Mass, Recall, merge
+from assocmem.contract.slots import Buffer
 from assocmem.contract.state import State
 
 
@@ -209,7 +210,7 @@ def test_a_state_pickles_without_its_working_storage() -> None:
 
 def recalled(*masses: float, seed: int = 0) -> Recall:
     """Return a recall of two channels for each mass."""
-    return Recall(stream(seed, "recalled").standard_normal((len(masses), 2)), np.array(masses))
+    return Recall(stream(seed, "recalled").standard_normal((len(masses), 2)), mass=Mass(np.array(masses)))
 
 
 def test_merge_is_associative_and_commutative_and_empty_shards_add_nothing() -> None:
@@ -218,27 +219,29 @@ def test_merge_is_associative_and_commutative_and_empty_shards_add_nothing() -> 
         recalled(1.0, 900.0, -np.inf, seed=2),
         recalled(-5.0, 1.0, 2.0, seed=3),
     )
-    nothing = Recall(np.zeros((3, 2)), np.full(3, -np.inf))
+    nothing = Recall(np.zeros((3, 2)), mass=Mass(np.full(3, -np.inf)))
     whole = merge([a, b, c])
     others = (merge([c, b, a]), merge([merge([a, b]), c]), merge([a, merge([nothing, c]), b, nothing]))
     for other in others:
-        np.testing.assert_allclose(other.output, whole.output, rtol=1e-14)
-        np.testing.assert_allclose(other.log_mass, whole.log_mass, rtol=1e-14)
-    np.testing.assert_allclose(whole.output[1], b.output[1], rtol=1e-14)
+        np.testing.assert_allclose(other.values, whole.values, rtol=1e-14)
+        np.testing.assert_allclose(other.mass.log, whole.mass.log, rtol=1e-14)
+    np.testing.assert_allclose(whole.values[1], b.values[1], rtol=1e-14)
     alone = merge([nothing, nothing])
-    assert not alone.output.any()
-    assert (alone.log_mass == -np.inf).all()
+    assert not alone.values.any()
+    assert alone.nothing.all()
+    assert whole.nothing.tolist() == [False] * 3
 
 
 def test_merge_adds_recalls_that_are_not_normalised() -> None:
     store = make_store("squared-relu")
     keys, values = pairs(9)
-    shards = [store.recall_with_mass(store.write(store.empty(3, 2), keys[a:b], values[a:b]), keys)
+    shards = [store.ask(store.write(store.empty(3, 2), keys[a:b], values[a:b]), keys, want="mass")
               for a, b in ((0, 4), (4, 9))]  # fmt: skip
     whole = store.recall(store.write(store.empty(3, 2), keys, values), keys)
     joined = merge(shards)
-    np.testing.assert_allclose(joined.output, whole, rtol=1e-13)
-    assert joined.log_mass is None
+    np.testing.assert_allclose(joined.values, whole, rtol=1e-13)
+    weights = np.maximum(keys @ keys.T, 0) ** 2
+    np.testing.assert_allclose(joined.mass.log, np.log(weights.sum(axis=1)), rtol=1e-13)
 
 
 def test_merge_refuses_what_does_not_belong_together() -> None:
@@ -246,10 +249,10 @@ def test_merge_refuses_what_does_not_belong_together() -> None:
         merge([])
     with pytest.raises(InputError, match="must have one shape"):
         merge([recalled(0.0), recalled(0.0, 1.0)])
+    with pytest.raises(InputError, match='want="mass"'):
+        merge([recalled(0.0), Recall(np.zeros((1, 2)))])
     with pytest.raises(InputError, match="same store with the same settings"):
-        merge([recalled(0.0), Recall(np.zeros((1, 2)), None)])
-    with pytest.raises(InputError, match="same store with the same settings"):
-        merge([recalled(0.0), Recall(np.zeros((1, 2)), np.zeros(1), np.ones(1))])
+        merge([recalled(0.0), Recall(np.zeros((1, 2)), mass=Mass(np.zeros(1), np.ones(1), "largest"))])
 
 
 # ---------------------------------------------------------------------- states

@@ -20,6 +20,7 @@ from assocmem.maps.activations import ReLU
 from assocmem.stores import function as function_room
 from assocmem.stores.function import FunctionStore
 from assocmem.stores.mlp import MLP
+from batches import weights_of
 
 
 def cube(keys, values, queries):
@@ -92,8 +93,8 @@ def test_weights_in_blocks_are_the_weights(monkeypatch, function, masked):
     want = np.maximum(queries @ keys.mT, 0) ** 3 * (1 if mask is None else mask)
     for at_once in (1, 21, 1 << 20):
         monkeypatch.setattr(function_room, "ONE_HOT_AT_ONCE", at_once)
-        np.testing.assert_allclose(store.weights(state, queries, mask=mask), want, rtol=1e-12, atol=1e-12)
-    assert store.weights(store.empty(4, 3, batch=(2,)), queries).shape == (2, 5, 0)
+        np.testing.assert_allclose(weights_of(store, state, queries, mask=mask), want, rtol=1e-12, atol=1e-12)
+    assert weights_of(store, store.empty(4, 3, batch=(2,)), queries).shape == (2, 5, 0)
 
 
 def test_the_capacity_of_a_function_is_that_of_its_rule():

@@ -42,7 +42,7 @@ class Hebb(Store):
             linear_in_values="shared", permutation_invariant=self.decay == 1, overwrite="adds", constant_size=True
         )
 
-    def blank(self, state) -> Mapping:
+    def init(self, state) -> Mapping:
         return {"W": np.zeros((state.d_v, state.d_k))}
 
     def put(self, state, keys, values, **extras) -> Mapping:
@@ -51,7 +51,7 @@ class Hebb(Store):
             W = self.decay * W + np.outer(v, k)
         return {"W": W}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ state["W"].T
 
 

@@ -143,7 +143,7 @@ def test_threads_over_the_batch_equal_one(monkeypatch: pytest.MonkeyPatch) -> No
 class DecayAll(ByOne, Mamba2):
     """Twin: lets the new pair decay too."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         return {"H": (arrays["H"] + value.mT @ key) * extras["decay"][..., None]}
 
 
@@ -151,7 +151,7 @@ class DecayAll(ByOne, Mamba2):
 class DecayRows(ByOne, Mamba2):
     """Twin: a decay for every key coordinate instead of one."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         decays = extras["decay"][..., None] ** np.arange(1, key.shape[-1] + 1)
         return {"H": arrays["H"] * decays + value.mT @ key}
 
@@ -160,7 +160,7 @@ class DecayRows(ByOne, Mamba2):
 class EulerDecay(ByOne, Mamba):
     """Twin: takes Euler's step for the decay too, 1 + D A in place of exp(D A)."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         steps = extras["step"].mT
         return {"h": (1 + steps * extras["rates"]) * arrays["h"] + (steps * value.mT) @ key}
 
@@ -169,15 +169,15 @@ class EulerDecay(ByOne, Mamba):
 class OwnRates(ByOne, Mamba):
     """Twin: takes its default rates whatever it is given."""
 
-    def settled(self, state: Any, keys: Any, extras: Any) -> Any:
-        return super().settled(state, keys, {name: a for name, a in extras.items() if name != "rates"})
+    def resolved(self, state: Any, keys: Any, extras: Any) -> Any:
+        return super().resolved(state, keys, {name: a for name, a in extras.items() if name != "rates"})
 
 
 @dataclass(frozen=True)
 class NoStep(ByOne, Mamba):
     """Twin: does not multiply the input by the step."""
 
-    def one(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
+    def put_pair(self, arrays: Any, key: Any, value: Any, **extras: Any) -> Any:
         return {"h": np.exp(extras["step"].mT * extras["rates"]) * arrays["h"] + value.mT @ key}
 
 
@@ -218,8 +218,8 @@ def decay_one_is_outer(store: Store) -> float:
 class NearlyOne(Mamba2):
     """Twin: a decay that never reaches 1."""
 
-    def settled(self, state: Any, keys: Any, extras: Any) -> Any:
-        full = super().settled(state, keys, extras)
+    def resolved(self, state: Any, keys: Any, extras: Any) -> Any:
+        full = super().resolved(state, keys, extras)
         return full | {"decay": full["decay"] * (1 - 1e-6)}
 
 

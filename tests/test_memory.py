@@ -74,7 +74,7 @@ def test_recall_is_that_of_the_store() -> None:
     out, weights = memory.recall(keys[1], return_weights=True, mask=mask[3])
     assert (out.shape, weights.shape) == ((3,), (7,))
     assert not weights[4:].any()
-    with pytest.raises(InputError, match="OuterProduct has no weights to return"):
+    with pytest.raises(InputError, match="OuterProduct gives no weights"):
         filled("outer-product").recall(keys, return_weights=True)
     with pytest.raises(InputError, match="`mask` cannot be used with OuterProduct"):
         filled("outer-product").recall(keys, mask=mask)

@@ -11,11 +11,12 @@ import pytest
 
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError, RecallOverflowError
-from assocmem.contract.slots import merge
+from assocmem.contract.recall import merge
 from assocmem.kernels import blockwise
 from assocmem.maps.activations import GELU, Custom, Linear, ReLU, SwiGLU, Swish
 from assocmem.stores.lookup import key_of, make_store, stores
 from assocmem.stores.mlp import MLP, GatedMLP
+from batches import weights_of
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
@@ -73,7 +74,7 @@ def test_recall_is_the_values_times_the_activation_of_the_similarities(case, lib
     state = written(store, xp.asarray(keys), xp.asarray(values), cuts=(6,))
     weights = formula(queries @ np.swapaxes(keys, -1, -2))
     np.testing.assert_allclose(to_numpy(store.recall(state, xp.asarray(queries))), weights @ values, atol=1e-12)
-    np.testing.assert_allclose(to_numpy(store.weights(state, xp.asarray(queries))), weights, atol=1e-12)
+    np.testing.assert_allclose(to_numpy(weights_of(store, state, xp.asarray(queries))), weights, atol=1e-12)
     sigma = store.similarity(5, 17)
     np.testing.assert_allclose(to_numpy(sigma.sigma(xp.asarray(queries))), formula(queries), atol=1e-12)
     assert not sigma.normalised
@@ -126,8 +127,8 @@ def test_relu_halves_the_squared_interference_of_keys_and_their_negatives():
     queries, _ = drawn(11, 5, 6)
     relu, linear = make_store("relu"), MLP(Linear())
     ones = np.ones((50, 1))
-    halved = relu.weights(written(relu, both, ones), queries)
-    whole = linear.weights(written(linear, both, ones), queries)
+    halved = weights_of(relu, written(relu, both, ones), queries)
+    whole = weights_of(linear, written(linear, both, ones), queries)
     np.testing.assert_allclose((halved**2).sum(1), (whole**2).sum(1) / 2, rtol=1e-13)
 
 
@@ -141,7 +142,7 @@ def test_a_high_power_picks_the_nearest_key_and_a_threshold_sets_the_share_of_ac
     query = np.zeros((1, d))
     query[0, 0] = 1.0
     sparse = make_store("relu", bias=-2.33 / math.sqrt(d))
-    share = (sparse.weights(written(sparse, keys, np.ones((n, 1))), query) > 0).mean()
+    share = (weights_of(sparse, written(sparse, keys, np.ones((n, 1))), query) > 0).mean()
     # Phi(-2.33) = 0.99 %; the share of 40,000 units has standard error 0.05 %.
     assert abs(share - 0.0099) < 0.002
 
@@ -174,7 +175,7 @@ def test_blocks_masks_and_weights_agree_with_the_whole_matrix(own, monkeypatch):
     np.testing.assert_allclose(store.recall(state, queries), weights @ values, atol=1e-12)
     hidden = np.where(mask, weights, 0)
     np.testing.assert_allclose(store.recall(state, queries, mask=mask), hidden @ values, atol=1e-12)
-    np.testing.assert_allclose(store.weights(state, queries, mask=mask), hidden, atol=1e-12)
+    np.testing.assert_allclose(weights_of(store, state, queries, mask=mask), hidden, atol=1e-12)
     assert not store.recall(state, queries, mask=mask)[1, 3].any()
 
 
@@ -235,10 +236,9 @@ def test_shards_add():
     store = make_store("gelu")
     keys, values = drawn(25, 30, 4)
     parts = [written(store, keys[at], values[at]) for at in (slice(0, 11), slice(11, 30))]
-    recalls = [store.recall_with_mass(part, keys) for part in parts]
-    assert recalls[0].log_mass is None
+    recalls = [store.ask(part, keys, want="mass") for part in parts]
     whole = store.recall(written(store, keys, values), keys)
-    np.testing.assert_allclose(merge(recalls).output, whole, atol=1e-13)
+    np.testing.assert_allclose(merge(recalls).values, whole, atol=1e-13)
 
 
 @pytest.mark.parametrize(("key", "pre_activation", "fits"), [("squared-relu", 256, 255), ("cubed-relu", 41, 40)])
@@ -267,7 +267,7 @@ def test_overflow_in_single_precision_is_an_error_of_recall_and_of_weights(libra
     with pytest.raises(RecallOverflowError, match="float32"):
         store.recall(state, query)
     with pytest.raises(RecallOverflowError, match="the weights of MLP left the range of float32"):
-        store.weights(state, query)
+        weights_of(store, state, query)
     hidden = xp.asarray(np.zeros((1, 2), dtype=bool))
     assert float(store.recall(state, query, mask=hidden)[0, 0]) == 0
 
@@ -275,7 +275,7 @@ def test_overflow_in_single_precision_is_an_error_of_recall_and_of_weights(libra
 def test_logistic_activations_do_not_overflow_at_either_end():
     keys = np.array([[1e4], [-1e4]])
     store = make_store("swiglu")
-    out = store.weights(written(store, keys, np.ones((2, 1))), np.ones((1, 1)))
+    out = weights_of(store, written(store, keys, np.ones((2, 1))), np.ones((1, 1)))
     np.testing.assert_array_equal(out, [[1e8, 0.0]])
 
 

@@ -35,13 +35,13 @@ class Mine(Store):
     scale: float = 1.0
     traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state, keys, values):
         return {"W": state["W"] + self.scale * values.mT @ keys}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ state["W"].mT
 
 
@@ -230,7 +230,7 @@ class TestAddress:
             ("no_such_module_here:Mine", {}, "there is no module 'no_such_module_here'"),
             ("{}:LooksLikeOne", {}, r"derive it from assocmem\.Store"),
             ("{}:NotOne", {}, r"is no store; derive it"),
-            ("{}:Unfinished", {}, "must implement blank, get, put, traits"),
+            ("{}:Unfinished", {}, "must implement get, init, put, traits"),
             ("{}:Needy", {}, "needs the setting 'rate'"),
             ("{}:Mine", {"flavour": 1}, "no setting 'flavour'; it takes scale"),
             ("{}:ready", {"scale": 1}, "takes no settings"),
@@ -292,5 +292,5 @@ class TestFunctionStore:
     def test_shards_of_a_function_are_refused(self) -> None:
         store = FunctionStore(lambda k, v, q: (q @ k.T) @ v)
         state = store.write(store.empty(2, 1), np.ones((3, 2)), np.ones((3, 1)))
-        with pytest.raises(InputError, match="cannot be merged"):
-            store.recall_with_mass(state, np.ones((1, 2)))
+        with pytest.raises(InputError, match="a bare function has no mass"):
+            store.ask(state, np.ones((1, 2)), want="mass")

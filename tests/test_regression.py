@@ -156,8 +156,8 @@ def test_settings_out_of_range_are_refused():
         with pytest.raises(InputError, match=next(iter(settings))):
             WeightedRegression(**settings)
     keys, values, queries = drawn(7, 5, 4, 3)
-    with pytest.raises(InputError, match="shards of WeightedRegression"):
-        WeightedRegression().recall_with_mass(written(WeightedRegression(), keys, values), queries)
+    with pytest.raises(InputError, match="gives no mass"):
+        WeightedRegression().ask(written(WeightedRegression(), keys, values), queries, want="mass")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isfinite(recalled(WeightedRegression(), np.repeat(keys, 3, axis=0), values.repeat(3, 0), keys)).all()

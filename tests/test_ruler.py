@@ -284,7 +284,7 @@ def test_weights_refuse_what_they_cannot_read():
     pairs = draw_pairs(0, 0, 5, 4, 3)
     with pytest.raises(InputError, match="`by` must be"):
         ruler.recall_weights(OuterProduct(), pairs, pairs.keys, by="magic")
-    with pytest.raises(InputError, match="keeps no pairs"):
+    with pytest.raises(InputError, match="no weights of its own"):
         ruler.recall_weights(OuterProduct(), pairs, pairs.keys, by="store")
     with pytest.raises(InputError, match="same leading axes"):
         ruler.recall_weights(OuterProduct(), Pairs(np.eye(4), np.ones((3, 2))), np.eye(4))

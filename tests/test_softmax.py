@@ -18,13 +18,15 @@ from assocmem import make_store
 from assocmem.checks.contract import check
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.random import stream
-from assocmem.contract.slots import merge
-from assocmem.kernels import attention, blockwise, threads
+from assocmem.contract.recall import merge
+from assocmem.kernels import attention, blockwise
+from assocmem.kernels import compute as threads
 from assocmem.kernels import fused_attention as threaded
 from assocmem.kernels.argmax import exact_similarities
 from assocmem.kernels.attention import attend
 from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
 from assocmem.stores.softmax import SoftmaxAttention, softmax
+from batches import weights_of
 
 
 def plain(keys: Any, values: Any, queries: Any, beta: Any, mask: Any = None) -> Any:
@@ -81,13 +83,13 @@ def test_threads_give_the_formula(dtype: Any, n: int, m: int, monkeypatch: pytes
     keys, values, queries = pairs(n, 7, 5, m, dtype)
     found = attend(keys, values, queries, 1.5)
     bound = 3e-5 if dtype is np.float32 else 1e-12
-    np.testing.assert_allclose(found.output, plain(keys, values, queries, 1.5), rtol=0, atol=bound)
+    np.testing.assert_allclose(found.values, plain(keys, values, queries, 1.5), rtol=0, atol=bound)
     logits = 1.5 * queries.astype(np.float64) @ keys.astype(np.float64).T
     mass = logits.max(axis=1) + np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1))
-    np.testing.assert_allclose(found.log_mass, mass, rtol=1e-6 if dtype is np.float32 else 1e-14)
+    np.testing.assert_allclose(found.mass.log, mass, rtol=1e-6 if dtype is np.float32 else 1e-14)
     each = np.linspace(0, 3, m)
     np.testing.assert_allclose(
-        attend(keys, values, queries, each).output, plain(keys, values, queries, each), rtol=0, atol=2 * bound
+        attend(keys, values, queries, each).values, plain(keys, values, queries, each), rtol=0, atol=2 * bound
     )
 
 
@@ -114,8 +116,8 @@ def test_the_running_maximum_follows_keys_that_grow(monkeypatch: pytest.MonkeyPa
     queries = np.array([[1.0], [-1.0], [0.01], [0.0], [0.5]])
     for way in (queries, queries[:1], queries[1:2]):
         found = attend(keys, values, way, 1.0)
-        np.testing.assert_allclose(found.output, plain(keys, values, way, 1.0), rtol=1e-12)
-    assert abs(found.log_mass[0] - (600 - math.log(1 - math.exp(-1300 / 3999)))) < 1e-9
+        np.testing.assert_allclose(found.values, plain(keys, values, way, 1.0), rtol=1e-12)
+    assert abs(found.mass.log[0] - (600 - math.log(1 - math.exp(-1300 / 3999)))) < 1e-9
 
 
 @pytest.mark.parametrize("count", ["1", "2", "5"])
@@ -123,9 +125,9 @@ def test_the_number_of_threads_does_not_show(count: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(threads, "WORTH_A_THREAD", 1000)
     keys, values, queries = pairs(9000, 8, 8, 40)
     monkeypatch.setenv("ASSOCMEM_THREADS", count)
-    few = attend(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0).output
+    few = attend(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0).values
     np.testing.assert_allclose(few, plain(keys[:300], values[:300], np.repeat(queries, 30, axis=0), 2.0), atol=1e-12)
-    many = attend(keys, values, queries, 2.0).output
+    many = attend(keys, values, queries, 2.0).values
     np.testing.assert_allclose(many, plain(keys, values, queries, 2.0), atol=1e-12)
 
 
@@ -198,12 +200,12 @@ def test_other_libraries_give_the_same_numbers() -> None:
     mask = stream(3, "mask").random((2, 5, 17)) < 0.5
     for store in (SoftmaxAttention(3.0), SoftmaxAttention(LogN(8)), SoftmaxAttention(math.inf)):
         state = written(store, keys, values)
-        want = store.recall(state, queries, mask=mask), store.weights(state, queries, mask=mask)
+        want = store.recall(state, queries, mask=mask), weights_of(store, state, queries, mask=mask)
         for xp in (torch, array_api_strict):
             other = written(store, xp.asarray(keys), xp.asarray(values))
             got = store.recall(other, xp.asarray(queries), mask=xp.asarray(mask))
             np.testing.assert_allclose(np.asarray(got), want[0], rtol=1e-12, atol=1e-13)
-            got = store.weights(other, xp.asarray(queries), mask=xp.asarray(mask))
+            got = weights_of(store, other, xp.asarray(queries), mask=xp.asarray(mask))
             np.testing.assert_allclose(np.asarray(got), want[1], rtol=1e-12, atol=1e-13)
 
 
@@ -231,10 +233,10 @@ def test_a_query_that_sees_nothing_gets_zeros_and_the_others_are_untouched() -> 
         out, free = store.recall(state, queries, mask=mask), store.recall(state, queries)
         assert not out[2].any()
         np.testing.assert_array_equal(np.delete(out, 2, axis=0), np.delete(free, 2, axis=0))
-        weights = store.weights(state, queries, mask=mask)
+        weights = weights_of(store, state, queries, mask=mask)
         assert not weights[2].any()
         np.testing.assert_allclose(np.delete(weights, 2, axis=0).sum(axis=1), 1)
-        mass = store.recall_with_mass(state, queries, mask=mask).log_mass
+        mass = store.ask(state, queries, mask=mask).mass.log
         assert mass[2] == -math.inf
         assert np.isfinite(np.delete(mass, 2)).all()
 
@@ -249,7 +251,7 @@ def test_n_is_what_a_segment_leaves_visible() -> None:
     policy = LogN(100, 4.0)
     store = SoftmaxAttention(policy)
     state = written(store, keys, values)
-    out, weights = store.recall(state, queries, mask=mask), store.weights(state, queries, mask=mask)
+    out, weights = store.recall(state, queries, mask=mask), weights_of(store, state, queries, mask=mask)
     want = plain(keys[495:505], values[495:505], queries[:1], 4 * math.log(10) / math.log(100))
     np.testing.assert_allclose(out[:1], want, rtol=1e-12)
     np.testing.assert_array_equal(out[1], values[3])
@@ -355,7 +357,7 @@ def test_beta_zero_is_the_mean_and_infinity_the_argmax_with_shared_ties() -> Non
     np.testing.assert_array_equal(hard.recall(state, queries)[lone], values[best[lone]])
     query = 10 * keys[4:5]
     np.testing.assert_allclose(hard.recall(state, query)[0], values[[4, 13, 31, 49]].mean(axis=0), rtol=1e-13)
-    weights = hard.weights(state, query)[0]
+    weights = weights_of(hard, state, query)[0]
     assert weights.nonzero()[0].tolist() == [4, 13, 31, 49]
     assert (weights[weights > 0] == 0.25).all()
     limit = SoftmaxAttention(1e300)
@@ -375,9 +377,9 @@ def test_ties_do_not_depend_on_where_equal_keys_stand(dtype: Any) -> None:
     store = SoftmaxAttention(math.inf)
     for m in (1, 7, 70):
         queries = np.concatenate([keys[3:4]] * m)
-        found = store.recall_with_mass(written(store, keys, values), queries)
-        assert (found.ties == len(at)).all()
-        np.testing.assert_allclose(found.output, np.mean(at), rtol=1e-6 if dtype is np.float32 else 1e-14)
+        found = store.ask(written(store, keys, values), queries, want="mass")
+        assert (found.mass.share == len(at)).all()
+        np.testing.assert_allclose(found.values, np.mean(at), rtol=1e-6 if dtype is np.float32 else 1e-14)
 
 
 def test_exact_similarities_are_the_product() -> None:
@@ -445,7 +447,7 @@ def test_logits_at_the_end_of_float32_give_the_float64_answer(copies: int, monke
     np.testing.assert_allclose(store.recall(state, queries), want, rtol=1e-5)
     wide = written(store, keys.astype(np.float64), values.astype(np.float64))
     np.testing.assert_allclose(store.recall(wide, queries.astype(np.float64)), want, rtol=1e-12)
-    np.testing.assert_allclose(store.weights(state, queries) @ values, want, rtol=1e-5)
+    np.testing.assert_allclose(weights_of(store, state, queries) @ values, want, rtol=1e-5)
 
 
 def test_a_large_float32_logit_is_computed_in_float64() -> None:
@@ -471,7 +473,7 @@ def test_logits_beyond_float64_are_refused() -> None:
                 with pytest.raises(RecallOverflowError, match="left the range of float64"):
                     store.recall(state, queries)
                 with pytest.raises(RecallOverflowError):
-                    store.weights(state, queries)
+                    weights_of(store, state, queries)
 
 
 def test_values_at_the_end_of_the_range_average(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -507,7 +509,7 @@ def test_a_uniform_softmax_of_bfloat16_does_not_stick_at_256() -> None:
         store = SoftmaxAttention()
         state = written(store, keys, values, state_dtype=state_dtype)
         assert store.recall(state, keys[:3]).float().sub(1).abs().max() < 1e-2
-        weights = store.weights(state, keys[:3])
+        weights = weights_of(store, state, keys[:3])
         assert weights.sum(dim=-1).sub(1).abs().max() < 1e-2
         assert (weights * 512).sub(1).abs().max() < 1e-2
 
@@ -521,7 +523,7 @@ def _shards(store: SoftmaxAttention, keys: Any, values: Any, queries: Any, cuts:
     for a, b in itertools.pairwise(edges):
         state = written(store, keys[a:b], values[a:b])
         seen = None if mask is None else mask[:, a:b]
-        found.append(store.recall_with_mass(state, queries, mask=seen, n_total=n_total))
+        found.append(store.ask(state, queries, mask=seen, n_total=n_total, want="mass"))
     return found
 
 
@@ -533,17 +535,17 @@ def test_shards_merge_into_the_whole(beta: float, cuts: list[int], order: Any) -
     keys[[7, 20, 39]] = keys[2]
     queries[0] = keys[2]
     store = SoftmaxAttention(beta)
-    whole = store.recall_with_mass(written(store, keys, values), queries)
+    whole = store.ask(written(store, keys, values), queries, want="mass")
     shards = _shards(store, keys, values, queries, cuts, None, None)
     order.shuffle(shards)
     half = len(shards) // 2
     nested = merge([merge(shards[: half + 1]), *shards[half + 1 :]])
     for joined in (merge(shards), nested):
-        np.testing.assert_allclose(joined.output, whole.output, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(joined.log_mass, whole.log_mass, rtol=1e-12)
+        np.testing.assert_allclose(joined.values, whole.values, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(joined.mass.log, whole.mass.log, rtol=1e-12)
         if math.isinf(beta):
-            np.testing.assert_array_equal(joined.ties, whole.ties)
-            assert joined.ties[0] == 4
+            np.testing.assert_array_equal(joined.mass.share, whole.mass.share)
+            assert joined.mass.share[0] == 4
 
 
 @pytest.mark.parametrize("policy", [LogN(8), QwenLogN(8), YaRN(8), ScalableSoftmax(0.6), YaRN(8, math.inf)])
@@ -553,27 +555,27 @@ def test_shards_merge_where_sharpness_follows_n_of_each_query(policy: Sharpness)
     counts = np.array([40, 25, 1, 0])
     store = SoftmaxAttention(policy)
     state = written(store, keys, values)
-    whole = store.recall_with_mass(state, queries, mask=mask, n_total=counts)
-    np.testing.assert_array_equal(whole.output, store.recall(state, queries, mask=mask))
+    whole = store.ask(state, queries, mask=mask, n_total=counts, want="mass")
+    np.testing.assert_array_equal(whole.values, store.recall(state, queries, mask=mask))
     joined = merge(_shards(store, keys, values, queries, (3, 17), counts, mask))
-    np.testing.assert_allclose(joined.output, whole.output, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(joined.log_mass, whole.log_mass, rtol=1e-12)
-    assert joined.log_mass[3] == -math.inf
+    np.testing.assert_allclose(joined.values, whole.values, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(joined.mass.log, whole.mass.log, rtol=1e-12)
+    assert joined.mass.log[3] == -math.inf
     if not math.isinf(policy.beta(9, 6)):
-        own = [store.recall_with_mass(written(store, keys[a:b], values[a:b]), queries[:1], n_total=b - a)
+        own = [store.ask(written(store, keys[a:b], values[a:b]), queries[:1], n_total=b - a, want="mass")
                for a, b in ((0, 20), (20, 40))]  # fmt: skip
-        assert np.abs(merge(own).output - whole.output[:1]).max() > 1e-4, "each shard's own n would go unnoticed"
+        assert np.abs(merge(own).values - whole.values[:1]).max() > 1e-4, "each shard's own n would go unnoticed"
 
 
 def test_a_sharpness_that_follows_n_needs_the_total_of_all_shards() -> None:
     keys, values, queries = pairs(8)
     store = SoftmaxAttention(LogN(4))
     state = written(store, keys, values)
-    with pytest.raises(InputError, match="is needed, because LogN"):
-        store.recall_with_mass(state, queries)
+    with pytest.raises(InputError, match="is needed for the mass of a recall of SoftmaxAttention: LogN"):
+        store.ask(state, queries, want="mass")
     for wrong in (2.5, -1, [1, 2]):
-        with pytest.raises(InputError, match="`n_total` of SoftmaxAttention"):
-            store.recall_with_mass(state, queries, n_total=wrong)
+        with pytest.raises(InputError, match="`n_total` of a recall of SoftmaxAttention"):
+            store.ask(state, queries, n_total=wrong)
 
 
 # ---------------------------------------------------------------------- gradients
@@ -590,7 +592,7 @@ def test_gradients_of_recall_match_finite_differences(policy: Sharpness) -> None
 
     def recall(keys: Any, values: Any, queries: Any) -> Any:
         state = store.write(written(store, keys[:4], values[:4]), keys[4:], values[4:])
-        return store.recall(state, queries), store.recall(state, queries, mask=mask), store.weights(state, queries)
+        return store.recall(state, queries), store.recall(state, queries, mask=mask), weights_of(store, state, queries)
 
     assert torch.autograd.gradcheck(recall, inputs)
 
@@ -601,8 +603,8 @@ def test_gradients_of_recall_match_finite_differences(policy: Sharpness) -> None
 
     def mass(keys: Any, values: Any, queries: Any) -> Any:
         parts = [written(store, keys[a:b], values[a:b]) for a, b in ((0, 3), (3, 9))]
-        joined = merge([store.recall_with_mass(part, queries, n_total=9) for part in parts])
-        return joined.output, joined.log_mass
+        joined = merge([store.ask(part, queries, n_total=9, want="mass") for part in parts])
+        return joined.values, joined.mass.log
 
     assert torch.autograd.gradcheck(mass, inputs)
 
@@ -631,7 +633,7 @@ def test_two_writes_from_one_state_have_gradients_of_their_own() -> None:
             want = plain(keys[[0, 1, 2, 3 + i]], values[[0, 1, 2, 3 + i]], queries, 1.0)
             np.testing.assert_allclose(out.detach().numpy(), want, rtol=1e-12)
             (got,) = torch.autograd.grad(out.sum(), more[i])
-            weight = store.weights(states[i], queries)[:, 3].sum().item()
+            weight = weights_of(store, states[i], queries)[:, 3].sum().item()
             np.testing.assert_allclose(got.numpy(), weight, rtol=1e-12)
 
 
@@ -642,9 +644,9 @@ def test_ties_across_shards_count_at_any_finite_sharpness(beta, library):
     store, key, query = SoftmaxAttention(beta), xp.asarray([[1.0, 0.5]]), xp.asarray([[1.0, 0.0], [0.5, 0.5]])
     values = xp.asarray([[0.0]] * 3 + [[1.0]])
     keys = xp.concat([key] * 4) if library == "torch" else np.concatenate([key] * 4)
-    parts = [store.recall_with_mass(written(store, keys[a:b], values[a:b]), query) for a, b in ((0, 1), (1, 3), (3, 4))]
+    parts = [store.ask(written(store, keys[a:b], values[a:b]), query, want="mass") for a, b in ((0, 1), (1, 3), (3, 4))]
     for joined in (merge(parts), merge([merge(parts[:2]), parts[2]]), merge([parts[0], merge(parts[1:])])):
-        np.testing.assert_allclose(np.asarray(joined.output)[:, 0], 0.25, rtol=1e-14)
+        np.testing.assert_allclose(np.asarray(joined.values)[:, 0], 0.25, rtol=1e-14)
 
 
 def test_ties_across_large_and_small_shards_count():
@@ -652,8 +654,8 @@ def test_ties_across_large_and_small_shards_count():
     keys = np.tile(np.full((1, width), 0.5), (4096, 1))
     values = np.concatenate([np.zeros((4095, 1)), np.ones((1, 1))])
     cuts = ((0, 4092), (4092, 4096))
-    parts = [store.recall_with_mass(written(store, keys[a:b], values[a:b]), keys[:256]) for a, b in cuts]
-    np.testing.assert_allclose(merge(parts).output, 1 / 4096, rtol=1e-10)
+    parts = [store.ask(written(store, keys[a:b], values[a:b]), keys[:256], want="mass") for a, b in cuts]
+    np.testing.assert_allclose(merge(parts).values, 1 / 4096, rtol=1e-10)
 
 
 def test_an_error_in_one_thread_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,7 +276,7 @@ def test_a_rate_above_the_bound_is_announced_and_a_diverging_stream_stopped():
     with pytest.warns(UnstableWarning, match=r"reaches 0\.5 .* above the bound 0\.203"):
         written(Titans(0.25, momentum=0.9), *many[:2])
     with pytest.warns(UnstableWarning, match="above the bound"):
-        written(Titans(5.0, depth=2, init=1.0), many[0][:1], many[1][:1])
+        written(Titans(5.0, depth=2, init_std=1.0), many[0][:1], many[1][:1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         written(Titans(0.1, momentum=0.9), *many[:2])
@@ -290,7 +290,7 @@ def test_a_rate_above_the_bound_is_announced_and_a_diverging_stream_stopped():
 
 def test_settings_out_of_range_are_refused():
     for settings in ({"base_rate": 0.0}, {"momentum": 1.1}, {"forgetting": -0.1}, {"depth": 0}, {"expansion": 1.5},
-                     {"init": -1.0}, {"momentum": True}):  # fmt: skip
+                     {"init_std": -1.0}, {"momentum": True}):  # fmt: skip
         with pytest.raises(InputError, match=next(iter(settings))):
             Titans(**settings)
     keys, values, _ = drawn(11, 3, 4, 2)

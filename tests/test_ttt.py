@@ -21,9 +21,9 @@ STORES = {
     "linear": TTTLinear(),
     "linear, delta": TTTLinear(mini_batch=1),
     "linear, fixed rate": TTTLinear(mini_batch=5, base_rate=0.05, bias=True),
-    "linear, paper": TTTLinear(norm=True, residual=True, bias=True, init=0.02),
+    "linear, paper": TTTLinear(norm=True, residual=True, bias=True, init_std=0.02),
     "mlp": TTTMLP(),
-    "mlp, paper": TTTMLP(mini_batch=3, norm=True, residual=True, bias=True, hidden_init=0.02),
+    "mlp, paper": TTTMLP(mini_batch=3, norm=True, residual=True, bias=True, hidden_init_std=0.02),
 }
 
 
@@ -75,7 +75,7 @@ def test_mini_batches_of_one_are_the_delta_rule():
 @pytest.mark.parametrize("size", [1, 2, 5, 16])
 def test_the_dual_form_of_an_open_batch_is_the_primal_matrix(size):
     keys, values, queries = drawn(2, 13, 6)
-    store = TTTLinear(mini_batch=size, base_rate=0.05, bias=True, init=0.1)
+    store = TTTLinear(mini_batch=size, base_rate=0.05, bias=True, init_std=0.1)
     W, b = (written(store, keys[:0], values[:0])[name].copy() for name in ("W", "b"))
     W0, b0 = W, b
     for i in range(13):
@@ -302,7 +302,7 @@ def test_a_rate_above_the_bound_is_announced_with_the_bound():
     with pytest.warns(UnstableWarning, match=r"reaches 3\.2 "):
         written(TTTLinear(base_rate=0.2), same, np.zeros((32, 6)))
     with pytest.warns(UnstableWarning, match="TTTMLP"):
-        written(TTTMLP(base_rate=50.0, init=1.0), keys, values)
+        written(TTTMLP(base_rate=50.0, init_std=1.0), keys, values)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         written(TTTLinear(base_rate=0.12), same, np.zeros((32, 6)))
@@ -338,10 +338,10 @@ def test_unnormalised_sixteen_bit_and_uniform_keys_stay_finite(key):
 
 def test_settings_out_of_range_are_refused():
     for settings in ({"mini_batch": 0}, {"mini_batch": 1.5}, {"base_rate": 0.0}, {"base_rate": float("nan")},
-                     {"base_rate": True}, {"init": -1.0}, {"init": "0"}):  # fmt: skip
+                     {"base_rate": True}, {"init_std": -1.0}, {"init_std": "0"}):  # fmt: skip
         with pytest.raises(InputError, match=next(iter(settings))):
             TTTLinear(**settings)
-    for settings in ({"expansion": 0}, {"hidden_init": -0.1}):
+    for settings in ({"expansion": 0}, {"hidden_init_std": -0.1}):
         with pytest.raises(InputError, match=next(iter(settings))):
             TTTMLP(**settings)
     with pytest.raises(InputError, match="d_k and d_v must be equal"):
@@ -373,7 +373,7 @@ def test_gradients_through_the_safe_step_of_the_mlp_are_finite_without_starting_
     torch = pytest.importorskip("torch")
     keys = torch.eye(4, dtype=torch.float64, requires_grad=True)
     values = torch.zeros((4, 4), dtype=torch.float64, requires_grad=True)
-    store = TTTMLP(init=0.0)
+    store = TTTMLP(init_std=0.0)
     state = store.write(store.empty(4, 4), keys, values)
     store.recall(state, keys).sum().backward()
     assert torch.isfinite(keys.grad).all()

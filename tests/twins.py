@@ -16,10 +16,11 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Similarity
-from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.recall import Dense, Mass, Recall
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Extra, Traits
+from assocmem.contract.traits import Capabilities, Extra, Traits
 from assocmem.maps.activations import Exp, Linear, ReLU
 
 ADDS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
@@ -38,17 +39,19 @@ SHARE = Extra("share", "share kept by a whole batch item", shape=(), default=1.0
 class Sum(Store):
     """The outer product store."""
 
+    capabilities = Capabilities(merges="adds", forgets=True)
+
     @property
     def traits(self) -> Traits:
         return ADDS
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state, keys, values, **extras):
         return {"W": state["W"] + ar.transpose(values) @ keys}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ ar.transpose(state["W"])
 
     def similarity(self, d_k, n):
@@ -60,6 +63,8 @@ class Attend(GrowingStore):
     """Softmax attention, weights all at once."""
 
     beta: float = 2.0
+
+    capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends")
 
     @property
     def traits(self) -> Traits:
@@ -90,17 +95,17 @@ class Attend(GrowingStore):
         shares, divisor, _ = self._parts(state, queries, mask)
         return shares / divisor
 
-    def _recall(self, state, queries, mask):
-        return self._weights(state, queries, mask) @ state["values"]
-
-    def _recall_with_mass(self, state, queries, mask):
-        mass = self._parts(state, queries, mask)[2]
-        return Recall(self._recall(state, queries, mask), mass[..., 0])
+    def get(self, state, queries, ask):
+        weights = self._weights(state, queries, ask.mask)
+        mass = self._parts(state, queries, ask.mask)[2][..., 0]
+        return Recall(weights @ state["values"], Dense(weights), Mass(mass))
 
 
 @dataclass(frozen=True)
 class Rectified(GrowingStore):
     """An MLP of squared ReLUs over its pairs."""
+
+    capabilities = Attend.capabilities
 
     @property
     def traits(self) -> Traits:
@@ -113,8 +118,10 @@ class Rectified(GrowingStore):
         weights = ReLU(2.0)(queries @ ar.transpose(state["keys"]))
         return weights if mask is None else weights * state.xp.astype(mask, weights.dtype)
 
-    def _recall(self, state, queries, mask):
-        return self._weights(state, queries, mask) @ state["values"]
+    def get(self, state, queries, ask):
+        weights = self._weights(state, queries, ask.mask)
+        total = state.xp.sum(weights, axis=-1)
+        return Recall(weights @ state["values"], Dense(weights), Mass.of_sum(total))
 
 
 def _steps(store, state, keys, values, extras):
@@ -130,6 +137,8 @@ def _steps(store, state, keys, values, extras):
 @dataclass(frozen=True)
 class Delta(Sum):
     """W <- W + b (v - W k) k^T on unit keys: the newest value of a key is recalled."""
+
+    capabilities = Capabilities()
 
     @property
     def traits(self) -> Traits:
@@ -183,7 +192,7 @@ class Table(Sum):
     def similarity(self, d_k, n):
         return None
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k * 16)}
 
     def _slots(self, state, ids):
@@ -194,7 +203,7 @@ class Table(Sum):
     def put(self, state, keys, values, **extras):
         return {"W": state["W"] + ar.transpose(values) @ self._slots(state, keys)}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return self._slots(state, queries) @ ar.transpose(state["W"])
 
 
@@ -206,8 +215,8 @@ class Squashed(Sum):
     def traits(self) -> Traits:
         return replace(ADDS, linear_in_values="no")
 
-    def get(self, state, queries):
-        return state.xp.tanh(0.3 * super().get(state, queries))
+    def get(self, state, queries, ask):
+        return state.xp.tanh(0.3 * super().get(state, queries, ask))
 
     def similarity(self, d_k, n):
         return None
@@ -224,9 +233,9 @@ class Biased(Sum):
     def similarity(self, d_k, n):
         return None
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         bias = state.xp.sum(queries, axis=-1, keepdims=True)
-        return super().get(state, queries) + 0.1 * state.n / (state.n + 1) * bias
+        return super().get(state, queries, ask) + 0.1 * state.n / (state.n + 1) * bias
 
 
 @dataclass(frozen=True)
@@ -321,7 +330,7 @@ class Foreign(Sum):
 class BatchLast(Sum):
     """Keeps its batch axes last."""
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.xp.moveaxis(state.zeros(state.d_v, state.d_k), 0, -1)}
 
     def put(self, state, keys, values, **extras):
@@ -336,11 +345,11 @@ class BatchLast(Sum):
 class AlwaysDouble(Sum):
     """Keeps every state in float64."""
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.xp.zeros((*state.batch, state.d_v, state.d_k), dtype=state.xp.float64)}
 
-    def get(self, state, queries):
-        return super().get(state, state.xp.astype(queries, state.xp.float64))
+    def get(self, state, queries, ask):
+        return super().get(state, state.xp.astype(queries, state.xp.float64), ask)
 
 
 @twin("empty")
@@ -348,8 +357,8 @@ class AlwaysDouble(Sum):
 class SmallAndLarge(Sum):
     """Answers an empty store rightly for 19 queries and wrongly from 20."""
 
-    def get(self, state, queries):
-        return super().get(state, queries) + (1.0 if state.n == 0 and queries.shape[-2] >= 20 else 0.0)
+    def get(self, state, queries, ask):
+        return super().get(state, queries, ask) + (1.0 if state.n == 0 and queries.shape[-2] >= 20 else 0.0)
 
 
 @twin("one-pair", "every-pair", "split-law")
@@ -366,8 +375,8 @@ class DropsLast(Sum):
 class Inverted(Sum):
     """Recalls the negative of what was stored."""
 
-    def get(self, state, queries):
-        return -super().get(state, queries)
+    def get(self, state, queries, ask):
+        return -super().get(state, queries, ask)
 
 
 @twin("every-pair", "hard-keys")
@@ -387,8 +396,8 @@ class FirstSix(Attend):
 class Squeezed(Sum):
     """Squeezes axes of length one away."""
 
-    def get(self, state, queries):
-        out = super().get(state, queries)
+    def get(self, state, queries, ask):
+        out = super().get(state, queries, ask)
         return out[..., 0] if state.d_v == 1 else out
 
 
@@ -397,8 +406,8 @@ class Squeezed(Sum):
 class ByWidth(Sum):
     """Divides by the width of the keys."""
 
-    def get(self, state, queries):
-        return super().get(state, queries) * state.d_k / np.float64(state.d_k)
+    def get(self, state, queries, ask):
+        return super().get(state, queries, ask) * state.d_k / np.float64(state.d_k)
 
 
 @twin("no-width")
@@ -436,10 +445,10 @@ class FadesAtEveryCall(Sum):
 class Centred(Sum):
     """Centres the queries of a call, so that they depend on each other."""
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         if queries.shape[-2] == 0:
-            return super().get(state, queries)
-        return super().get(state, queries - 0.1 * state.xp.mean(queries, axis=-2, keepdims=True))
+            return super().get(state, queries, ask)
+        return super().get(state, queries - 0.1 * state.xp.mean(queries, axis=-2, keepdims=True), ask)
 
 
 # ------------------------------ traits
@@ -510,8 +519,8 @@ class ClaimsChannels(Sum):
 class Leaks(Sum):
     """Lets value channels leak into their neighbours."""
 
-    def get(self, state, queries):
-        out = super().get(state, queries)
+    def get(self, state, queries, ask):
+        out = super().get(state, queries, ask)
         return out + 0.1 * state.xp.roll(out, 1, axis=-1)
 
 
@@ -591,7 +600,7 @@ class _Honest(State):
 class ByFormula(Sum):
     """Holds a matrix and a second one that its formula for the size forgets."""
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k), "C": state.zeros(state.d_k, state.d_k)}
 
     def put(self, state, keys, values, **extras):
@@ -625,8 +634,8 @@ class ForgetsToDivide(Attend):
 class Doubled(Sum):
     """Recalls everything at twice its size."""
 
-    def get(self, state, queries):
-        return 2 * super().get(state, queries)
+    def get(self, state, queries, ask):
+        return 2 * super().get(state, queries, ask)
 
 
 @twin("no-rescaling")
@@ -668,10 +677,10 @@ class OneMatrix(Sum):
 class TwoAxes(Sum):
     """Reads only the first item of queries that have leading axes of their own."""
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         if queries.ndim == 3 and not state.batch:
             queries = state.xp.broadcast_to(queries[:1, ...], queries.shape)
-        return super().get(state, queries)
+        return super().get(state, queries, ask)
 
 
 @twin("batch-pairs")
@@ -693,8 +702,10 @@ class FirstItem(Sum):
 class ScansBefore(Sum):
     """Reads before each write, whatever is asked."""
 
-    def _scan(self, state, keys, values, queries, read, extras):
-        return self._loop(state, keys, values, queries, "before", extras)
+    capabilities = Capabilities(scan="own")
+
+    def scanned(self, state, keys, values, queries, read, extras):
+        return super().scanned(state, keys, values, queries, "before", extras)
 
 
 @twin("scan-before")
@@ -702,8 +713,10 @@ class ScansBefore(Sum):
 class ScansAfter(Sum):
     """Reads after each write, whatever is asked."""
 
-    def _scan(self, state, keys, values, queries, read, extras):
-        return self._loop(state, keys, values, queries, "after", extras)
+    capabilities = Capabilities(scan="own")
+
+    def scanned(self, state, keys, values, queries, read, extras):
+        return super().scanned(state, keys, values, queries, "after", extras)
 
 
 @twin("scan-after", "scan-before")
@@ -711,9 +724,10 @@ class ScansAfter(Sum):
 class ScansFromNothing(Sum):
     """Forgets what was stored when it scans."""
 
-    def _scan(self, state, keys, values, queries, read, extras):
-        blank = self._blank(replace(state, n=0))
-        return self._loop(blank, keys, values, queries, read, extras)
+    capabilities = Capabilities(scan="own")
+
+    def scanned(self, state, keys, values, queries, read, extras):
+        return super().scanned(self._blank(replace(state, n=0)), keys, values, queries, read, extras)
 
 
 @twin("scan-after", "extras-matter")
@@ -721,8 +735,10 @@ class ScansFromNothing(Sum):
 class ScansWithoutExtras(Delta):
     """Leaves the extras out of its scan."""
 
-    def _scan(self, state, keys, values, queries, read, extras):
-        return self._loop(state, keys, values, queries, read, {})
+    capabilities = Capabilities(scan="own")
+
+    def scanned(self, state, keys, values, queries, read, extras):
+        return super().scanned(state, keys, values, queries, read, {})
 
 
 @twin("scan-queries")
@@ -772,8 +788,8 @@ class MutatesInput(Sum):
 class MutatesQueries(Sum):
     """Normalises the caller's queries in place."""
 
-    def get(self, state, queries):
-        out = super().get(state, queries)
+    def get(self, state, queries, ask):
+        out = super().get(state, queries, ask)
         queries *= 0.5
         return out
 
@@ -815,8 +831,8 @@ _seen: list[float] = []
 class Drifts(Sum):
     """Depends on how often anything was recalled before."""
 
-    def get(self, state, queries):
-        return super().get(state, queries) * (1 + 0.01 * next(_calls))
+    def get(self, state, queries, ask):
+        return super().get(state, queries, ask) * (1 + 0.01 * next(_calls))
 
 
 @twin("deterministic")
@@ -828,8 +844,8 @@ class HiddenMemory(Sum):
         _seen.append(float(np.sum(values)))
         return super().put(state, keys, values)
 
-    def get(self, state, queries):
-        return super().get(state, queries) + 0.01 * sum(_seen)
+    def get(self, state, queries, ask):
+        return super().get(state, queries, ask) + 0.01 * sum(_seen)
 
 
 @twin("pure-reads")
@@ -837,8 +853,8 @@ class HiddenMemory(Sum):
 class FadesWhenRead(Sum):
     """Loses a little of its state at every recall."""
 
-    def get(self, state, queries):
-        out = super().get(state, queries)
+    def get(self, state, queries, ask):
+        out = super().get(state, queries, ask)
         W = state["W"]
         W *= 0.99
         return out
@@ -854,8 +870,8 @@ class HeldBack(Sum):
         before = state.held if state.held is not None else 0
         return replace(new, arrays={"W": 0 * new["W"]}, held=before + ar.transpose(values) @ keys)
 
-    def get(self, state, queries):
-        return super().get(state, queries) if state.held is None else queries @ ar.transpose(state.held)
+    def get(self, state, queries, ask):
+        return super().get(state, queries, ask) if state.held is None else queries @ ar.transpose(state.held)
 
 
 # ------------------------------ arrays
@@ -1129,9 +1145,6 @@ class ZeroLogit(Attend):
         weights = super()._weights(state, queries, None)
         return weights if mask is None else weights * mask
 
-    def _recall(self, state, queries, mask):
-        return self._weights(state, queries, mask) @ state["values"]
-
 
 @twin("mask-per-query")
 @dataclass(frozen=True)
@@ -1149,8 +1162,8 @@ class FirstMaskRow(Attend):
 class RawWeights(Attend):
     """Returns weights before they are divided by their sum."""
 
-    def weights(self, state, queries, *, mask=None):
-        return self._parts(state, queries, mask)[0]
+    def get(self, state, queries, ask):
+        return replace(super().get(state, queries, ask), weights=Dense(self._parts(state, queries, ask.mask)[0]))
 
 
 @twin("shards")
@@ -1158,19 +1171,20 @@ class RawWeights(Attend):
 class MassOfMaximum(Attend):
     """Reports the largest logit as its mass."""
 
-    def _recall_with_mass(self, state, queries, mask):
-        logits = self._logits(state, queries, mask)
+    def get(self, state, queries, ask):
+        logits = self._logits(state, queries, ask.mask)
         top = state.xp.max(logits, axis=-1) if state.n else -np.inf * np.ones(logits.shape[:-1])
-        return Recall(self._recall(state, queries, mask), top)
+        return replace(super().get(state, queries, ask), mass=Mass(top))
 
 
 @twin("shards")
 @dataclass(frozen=True)
 class AddsShards(Attend):
-    """Normalised, but answers without a mass, as if its shards added."""
+    """Normalised, but hands its shards out as if they added."""
 
-    def _recall_with_mass(self, state, queries, mask):
-        return Recall(self._recall(state, queries, mask), None)
+    def get(self, state, queries, ask):
+        found = super().get(state, queries, ask)
+        return replace(found, mass=replace(found.mass, rule="sum"))
 
 
 @twin("merge")
@@ -1190,7 +1204,7 @@ class WantsFull(Sum):
     def merge(self, *states):
         if not all(state.n for state in states):
             raise InputError("a state holds nothing.")
-        return self._added(states)
+        return super().merge(*states)
 
 
 @twin("merge")
@@ -1245,8 +1259,8 @@ class FirstStepOnly(Delta):
 class SolvesGram(Sum):
     """Divides by the smallest eigenvalue of K^T K, which is zero for equal keys: a warning and NaN."""
 
-    def get(self, state, queries):
-        out = super().get(state, queries)
+    def get(self, state, queries, ask):
+        out = super().get(state, queries, ask)
         rank_deficient = state.n > 1 and np.linalg.matrix_rank(state["W"]) < 2
         return out * (np.float64(1) / np.float64(0) if rank_deficient else 1)
 
@@ -1256,9 +1270,9 @@ class SolvesGram(Sum):
 class Warns(Sum):
     """Lets a warning of NumPy out."""
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         np.log(np.zeros(1))
-        return super().get(state, queries)
+        return super().get(state, queries, ask)
 
 
 @twin("small-ridge")
@@ -1268,13 +1282,13 @@ class PlainRidge(Sum):
 
     ridge: float = 0.1
 
-    def blank(self, state):
-        return super().blank(state) | {"H": state.zeros(state.d_k, state.d_k)}
+    def init(self, state):
+        return super().init(state) | {"H": state.zeros(state.d_k, state.d_k)}
 
     def put(self, state, keys, values, **extras):
         return super().put(state, keys, values) | {"H": state["H"] + ar.transpose(keys) @ keys}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         system = state["H"] + self.ridge * np.eye(state.d_k, dtype=state.dtype)
         return np.linalg.solve(system, queries.T).T @ state["W"].T
 
@@ -1284,7 +1298,7 @@ class PlainRidge(Sum):
 class CutByRidge(PlainRidge):
     """Leaves out what is shorter than a multiple of the ridge, so that directions come and go as it falls."""
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         size, axes = np.linalg.eigh(state["H"])
         kept = size > 3e4 * self.ridge
         return (queries @ axes * np.where(kept, 1 / np.where(kept, size, 1), 0)) @ axes.T @ state["W"].T

@@ -10,12 +10,13 @@ from .contract.errors import AssocmemError as AssocmemError
 from .contract.errors import InputError as InputError
 from .contract.estimate import Estimate as Estimate
 from .contract.estimate import Prediction as Prediction
+from .contract.recall import Recall as Recall
 from .contract.register import register as register
 from .contract.results import Results as Results
-from .contract.slots import Recall as Recall
 from .contract.state import Pairs as Pairs
 from .contract.state import State as State
 from .contract.store import Store as Store
+from .contract.traits import Capabilities as Capabilities
 from .contract.traits import Extra as Extra
 from .contract.traits import Source as Source
 from .contract.traits import Traits as Traits

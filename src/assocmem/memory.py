@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from assocmem.contract import arrays as ar
 from assocmem.contract import serialization as archive
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import FileFormatError, InputError
+from assocmem.contract.recall import Recall, Want
 from assocmem.contract.requirement import require_bool
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
@@ -83,7 +84,7 @@ class Memory:
             state, keys, values = self._pairs(keys, values)
             self._state = self._store.write(state, keys, values, **extras)
 
-    def recall(self, queries: Array, return_weights: bool = False, mask: Array | None = None) -> Any:
+    def recall(self, queries: Array, return_weights: bool = False, mask: Array | None = None, **options: Any) -> Any:
         """Return what is recalled for each query, with the recall weights where `return_weights`.
 
         Parameters
@@ -91,23 +92,27 @@ class Memory:
         queries: (..., m, d_k), or (d_k,) for a single query.
         return_weights: also return the weights of the stored pairs (recall is weights @ values); for stores that
             keep their pairs.
-        mask: boolean (..., m, n), or (n,), True where a query may see a pair; for stores that keep their pairs.
+        mask: boolean (..., m, n), or (n,), True where a query may see a pair; for stores that take masks.
+        options: of the recall, as the store's traits declare them.
 
         Returns (..., m, d_v), for a single query (*batch, d_v), or the tuple of that and weights (..., m, n).
         """
-        state = self.state
-        queries, single = self._queries(queries, state)
-        if return_weights and not isinstance(self._store, GrowingStore):
-            raise InputError(
-                f"{self._store.name} has no weights to return: it does not keep its pairs apart. "
-                "Leave return_weights out."
-            )
-        output = self._store.recall(state, queries, mask=mask)
-        if not return_weights:
-            return output[..., 0, :] if single else output
-        assert isinstance(self._store, GrowingStore)  # checked above
-        weights = self._store.weights(state, queries, mask=mask)
-        return (output[..., 0, :], weights[..., 0, :]) if single else (output, weights)
+        queries, single = self._queries(queries, self.state)
+        found = self._store.ask(self.state, queries, mask=mask, want="weights" if return_weights else (), **options)
+        values = found.values[..., 0, :] if single else found.values
+        if found.weights is None:
+            return values
+        weights = found.weights.dense(self.state.n)
+        return values, weights[..., 0, :] if single else weights
+
+    def ask(
+        self, queries: Array, *, want: Want | Iterable[Want] = (), mask: Array | None = None, **options: Any
+    ) -> Recall:
+        """Return the whole recall of queries (..., m, d_k) or (d_k,): its values, and what else is wanted of it.
+
+        Parameters as for `Store.ask`; the recall of a single query has m = 1.
+        """
+        return self._store.ask(self.state, self._queries(queries, self.state)[0], mask=mask, want=want, **options)
 
     def merge(self, *others: Memory) -> Memory:
         """Return a new Memory that holds this one's pairs and those of `others`, in order; none of them changes.

@@ -16,6 +16,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, Namespace
 from assocmem.contract.errors import AssocmemError, InputError
 from assocmem.contract.random import stream
+from assocmem.contract.recall import Recall
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Extra
@@ -90,6 +91,7 @@ class Bench:
         self.store = store
         self.xp = xp
         self.traits = store.traits
+        self.can = store.capabilities
         self.rng = stream(0, "contract", name)
         self.d_k, self.d_v = _sizes(store)
 
@@ -195,6 +197,11 @@ class Bench:
         if mask is None:
             return self.read(self.store.recall(state, self.give(queries, dtype)))
         return self.read(self.store.recall(state, self.give(queries, dtype), mask=self.give(mask)))
+
+    def ask(self, state: State, queries: Numbers, mask: Any = None, **asked: Any) -> Recall:
+        """Ask, and return the recall in the library under test."""
+        mask = None if mask is None else self.give(mask)
+        return self.store.ask(state, self.give(queries), mask=mask, **asked)
 
     def answer(self, lot: Lot, queries: Numbers) -> Numbers:
         """Write a lot into a fresh state and recall."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assocmem.checks.harness import Bench, Findings, Lot, Numbers, promise
-from assocmem.contract.errors import InputError
-from assocmem.contract.slots import GrowingStore, Recall, merge
-from assocmem.contract.state import State
+from assocmem.contract.recall import merge
 
 
 @promise("mask-hides-all", "a query that sees nothing recalls zeros; the other queries are untouched")
@@ -82,54 +80,50 @@ def mask_per_query(bench: Bench) -> Findings:
 @promise("weights", "recall weights are the recall of one-hot values; where masked, they are zero")
 def weights(bench: Bench) -> Findings:
     """Compare `weights` with one-hot values, with and without a mask."""
-    store = bench.store
-    if not isinstance(store, GrowingStore):
+    if "weights" not in bench.can.gives:
         return
     lot = bench.lot(8)
     queries = bench.queries(lot.keys, 5)
-    state = bench.write(lot)
     mask = bench.rng.random((5, 8)) < 0.6
     mask[2] = False
-    if bench.traits.linear_in_values != "shared":
-        what = "recall weights of a store that has no row of weights shared by all channels"
-        yield from bench.refused(lambda: store.weights(state, bench.give(queries)), what, kind=InputError)
-        return
     onehot = bench.write(lot.having(values=np.eye(8)))
-    got = bench.read(store.weights(state, bench.give(queries)))
     offset = bench.recall(bench.write(lot.having(values=np.zeros((8, 8)))), queries)
-    yield from bench.same(got, bench.recall(onehot, queries) - offset, "weights must be the recall of one-hot values")
-    got = bench.read(store.weights(state, bench.give(queries), mask=bench.give(mask)))
-    hidden = np.where(np.any(mask, axis=-1, keepdims=True), offset, 0)
-    yield from bench.same(got, bench.recall(onehot, queries, mask) - hidden, "weights under a mask")
-    if np.count_nonzero(np.where(mask, 0, got)):
-        yield "the weight of a hidden pair must be exactly zero."
+    state = bench.write(lot)
+    for seen in (None, mask) if bench.can.masks else (None,):
+        where = "" if seen is None else " under a mask"
+        found = bench.ask(state, queries, want="weights", mask=seen)
+        if found.weights is None:
+            yield f"capabilities.gives has 'weights', but a recall{where} came without them."
+            return
+        got = bench.read(found.weights.dense(8))
+        shown = offset if seen is None else np.where(np.any(seen, axis=-1, keepdims=True), offset, 0)
+        law = f"weights{where} must be the recall of one-hot values"
+        yield from bench.same(got, bench.recall(onehot, queries, seen) - shown, law)
+        law = f"values asked for together with weights{where} must be the recall"
+        yield from bench.same(bench.read(found.values), bench.recall(state, queries, seen), law)
+        if seen is not None and np.count_nonzero(np.where(seen, 0, got)):
+            yield "the weight of a hidden pair must be exactly zero."
 
 
 @promise("shards", "recalls of shards with their masses merge into the recall of the whole")
 def shards(bench: Bench) -> Findings:
-    """Split nine pairs into three shards, one of them empty or hidden, and merge; refusing to is allowed."""
-    store = bench.store
-    if not isinstance(store, GrowingStore):
+    """Split nine pairs into three shards, one of them empty, and merge."""
+    if "mass" not in bench.can.gives:
         return
     lot = bench.lot(9)
     queries = bench.queries(lot.keys, 5)
+    total = {"n_total": 9} if any(option.name == "n_total" for option in bench.traits.options) else {}
     want = bench.recall(bench.write(lot), queries)
-    try:
-        whole = _with_mass(bench, bench.write(lot), queries)
-    except InputError:
-        return  # a store whose shards cannot be merged says so in a sentence
-    yield from bench.same(bench.read(whole.output), want, "the output of recall_with_mass must be the recall")
+    whole = bench.ask(bench.write(lot), queries, want="mass", **total)
+    yield from bench.same(bench.read(whole.values), want, "values asked for together with a mass must be the recall")
     for cuts in ((3, 5), (0, 4), (1, 9)):
         parts = [lot.rows(slice(a, b)) for a, b in zip((0, *cuts), (*cuts, 9), strict=True)]
-        found = [_with_mass(bench, bench.write(part), queries) for part in parts]
+        found = [bench.ask(bench.write(part), queries, want="mass", **total) for part in parts]
+        if whole.mass is None or any(part.mass is None for part in found):
+            yield "capabilities.gives has 'mass', but a recall came without it."
+            return
         joined = merge(found)
         where = f"shards of {', '.join(str(p.n) for p in parts)} pairs"
-        yield from bench.same(bench.read(joined.output), want, f"merged recalls of {where} must equal the whole")
-        if whole.log_mass is not None and joined.log_mass is not None:
-            mass = bench.read(joined.log_mass)
-            yield from bench.same(mass, bench.read(whole.log_mass), f"merged log mass of {where}")
-
-
-def _with_mass(bench: Bench, state: State, queries: Numbers) -> Recall:
-    assert isinstance(bench.store, GrowingStore)
-    return bench.store.recall_with_mass(state, bench.give(queries))
+        yield from bench.same(bench.read(joined.values), want, f"merged recalls of {where} must equal the whole")
+        assert joined.mass is not None  # merge always gives one
+        yield from bench.same(bench.read(joined.mass.log), bench.read(whole.mass.log), f"merged mass of {where}")

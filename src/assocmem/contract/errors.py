@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 import traceback
+import warnings
 from pathlib import Path
+
+_PACKAGE = Path(__file__).parent.parent
 
 
 class AssocmemError(Exception):
@@ -59,15 +63,22 @@ class ConvergenceWarning(UserWarning):
     """An iteration stopped before it reached its tolerance; the message says what was done instead."""
 
 
+def warn(message: str, kind: type[Warning]) -> None:
+    """Give a warning at the line that called into the package."""
+    level, frame = 3, sys._getframe(1)
+    while (frame := frame.f_back) and Path(frame.f_code.co_filename).is_relative_to(_PACKAGE):  # type: ignore[assignment]
+        level += 1
+    warnings.warn(message, kind, stacklevel=level)
+
+
 def place_of(error: BaseException) -> str:
     """Return file and line of the innermost code in an error's traceback that is a user's, or else a store's.
 
     Passed over are the package's own rooms but `stores`, and then whatever is installed beside it.
     """
     frames = list(traceback.extract_tb(error.__traceback__))
-    package = Path(__file__).parent.parent
     installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
-    ours = [f for f in frames if _below(f, package) and not _below(f, package / "stores")]
+    ours = [f for f in frames if _below(f, _PACKAGE) and not _below(f, _PACKAGE / "stores")]
     outside = [f for f in frames if f not in ours]
     own = [f for f in outside if not any(_below(f, folder) for folder in installed)]
     for kind in (own, outside, frames):

@@ -21,6 +21,8 @@ MOVED = {
     "assocmem.core.sharpness": "assocmem.maps.sharpness",
 }
 """Modules by the names that files of format 1 may hold (version 0.1.0), and what they are called now."""
+RENAMED = {"init": "init_std", "hidden_init": "hidden_init_std"}
+"""Settings by the names that files of version 0.1.0 may hold, and what they are called now."""
 
 
 def class_name(kind: type) -> str:
@@ -51,9 +53,11 @@ def encoded(value: Any, store: Store, name: str) -> Any:
 def decoded(value: Any, kind: str | None, file: Path) -> Any:
     """Return the object that `encoded` described; `kind` names the class where `value` is its settings."""
     if kind is not None:
-        settings = {name: decoded(v, None, file) for name, v in value.items()}
         found = _found_class(kind, file)
         known = {f.name for f in fields(found) if f.init}
+        settings = {
+            name if name in known else RENAMED.get(name, name): decoded(v, None, file) for name, v in value.items()
+        }
         if set(settings) - known:
             unknown = ", ".join(sorted(set(settings) - known))
             raise FileFormatError(f"{file.name} gives {kind} the settings {unknown}, which this version does not have.")

@@ -3,18 +3,18 @@
 A store is a frozen dataclass of hyper-parameters. `Store` checks every argument once, at the door
 (`contract.validation`); a family implements three hooks on checked arrays:
 
-    blank(state)                        -> arrays of a store that holds nothing
+    init(state)                         -> arrays of a store that holds nothing
     put(state, keys, values, **extras)  -> arrays after the pairs were written
-    get(state, queries)                 -> recall
+    get(state, queries, ask)            -> Recall, or its values alone
 
-Stores that keep their pairs derive from `contract.slots.GrowingStore` instead.
+A query's answer is a `contract.recall.Recall`. Stores that keep their pairs derive from `contract.slots.GrowingStore`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Any, ClassVar, Literal
 
@@ -24,9 +24,10 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import DTypeError, InputError
 from assocmem.contract.form import Similarity
+from assocmem.contract.recall import Ask, Causal, Recall, Want
 from assocmem.contract.requirement import with_python_numbers
 from assocmem.contract.state import State
-from assocmem.contract.traits import Source, Traits
+from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.contract.validation import Door, library_name
 
 _MOST = 2**48
@@ -68,8 +69,13 @@ class Store(Door, ABC):
     def traits(self) -> Traits:
         """What this store promises."""
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do beside writing and recalling."""
+        return Capabilities()
+
     @abstractmethod
-    def blank(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array]:
         """Return the arrays of a store that holds nothing (sizes, dtype and namespace are the state's)."""
 
     @abstractmethod
@@ -77,8 +83,12 @@ class Store(Door, ABC):
         """Return the arrays after writing keys (*batch, n, d_k) and values (*batch, n, d_v), n >= 1, in order."""
 
     @abstractmethod
-    def get(self, state: State, queries: Array) -> Array:
-        """Return the recall (..., m, d_v) of queries (..., m, d_k); the state's batch broadcasts against '...'."""
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall | Array:
+        """Return the recall of queries (..., m, d_k), values (..., m, d_v); the state's batch broadcasts against '...'.
+
+        A store whose capabilities give something hands out what `ask.want` names of it; one that takes masks obeys
+        `ask.visible`. Where there is neither, the values will do.
+        """
 
     def similarity(self, d_k: int, n: int) -> Similarity | None:
         """Return σ where recall of n stored pairs is V^T σ(K x) (see `Similarity`), else None."""
@@ -142,7 +152,7 @@ class Store(Door, ABC):
         return self._empty(state.d_k, state.d_v, state.batch, like, state.state_dtype, pinned=False)
 
     def _blank(self, bare: State) -> State:
-        return bare.having(self.blank(bare), n=0)
+        return bare.having(self.init(bare), n=0)
 
     def write(self, state: State, keys: Array, values: Array, **extras: Array) -> State:
         """Return the state after writing n pairs in order; the old state stays valid and unchanged.
@@ -192,25 +202,46 @@ class Store(Door, ABC):
     def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
         return state.having(self.put(state, keys, values, **extras), n=state.n + int(keys.shape[-2]))
 
-    def recall(self, state: State, queries: Array, *, mask: Array | None = None) -> Array:
-        """Return what the store recalls for each query, shape (..., m, d_v).
+    def ask(
+        self,
+        state: State,
+        queries: Array,
+        *,
+        mask: Array | None = None,
+        want: Want | Iterable[Want] = (),
+        **options: Any,
+    ) -> Recall:
+        """Return what the store recalls for each query, with its weights, mass or trace where they are wanted.
 
         Parameters
         ----------
-        queries: (..., m, d_k); the leading axes broadcast against the state's batch axes.
-        mask: boolean (..., m, n), True where a query may see a pair; only for stores that keep their pairs.
+        queries : array (..., m, d_k)
+            The leading axes broadcast against the state's batch axes.
+        mask : boolean array (..., m, n), optional
+            True where a query may see a pair; for stores that take masks.
+        want : "weights", "mass" or "trace", or several of them
+            Weights (..., m, n) take memory that grows with m n.
+        options : numbers
+            The settings of a recall that the store's traits declare.
 
         A store that holds nothing recalls zeros. Raises InputError, NonFiniteError, RecallOverflowError.
         """
         queries = self._checked_queries(state, queries)
-        mask = self._checked_mask(state, queries, mask)
+        asked = self._checked_ask(state, queries, mask, want, options)
         state = self._following(state, queries)
-        with ar.overflow_unheard():
-            out = self._recall(state, self._as_state_dtype(state, queries), mask)
-        return self._finish(out, state, queries)
+        return self._got(state, self._as_state_dtype(state, queries), queries, asked)
 
-    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
-        return self.get(state, queries)
+    def recall(self, state: State, queries: Array, *, mask: Array | None = None, **options: Any) -> Array:
+        """Return what the store recalls for each query, (..., m, d_v): the values of `ask`."""
+        return self.ask(state, queries, mask=mask, **options).values
+
+    def _got(self, state: State, queries: Array, asked: Array, ask: Ask) -> Recall:
+        """Return the recall of queries in the state's dtype, its values in that of the queries as they were asked."""
+        with ar.overflow_unheard():
+            found = self.get(state, queries, ask)
+        found = found if isinstance(found, Recall) else Recall(found)
+        values = self._finish(found.values, state, asked)
+        return found if values is found.values else replace(found, values=values)
 
     def scan(
         self,
@@ -247,44 +278,94 @@ class Store(Door, ABC):
         if keys.shape[-2] == 0:
             return state, self._finish(followed.zeros(0, state.d_v), followed, queries)
         keys, values, extras, state = self._same_dtype(followed, keys, values, extras)
+        asked = self._as_state_dtype(state, queries)
+        way = self.capabilities.scan
         with ar.overflow_unheard():
-            state, out = self._scan(state, keys, values, self._as_state_dtype(state, queries), read, extras)
+            if way == "own":
+                arrays, out = self.scanned(state, keys, values, asked, read, extras)
+                state = state.having(arrays, n=state.n + int(keys.shape[-2]))
+            elif way == "causal":
+                ask = Ask(Causal(state.n + (1 if read == "after" else 0)))
+                state = self._write(state, keys, values, extras)
+                return state, self._got(state, asked, queries, ask).values
+            else:
+                state, out = self._loop(state, keys, values, asked, read, extras)
         return state, self._finish(out, state, queries)
 
-    def _scan(
+    def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
-        return self._loop(state, keys, values, queries, read, extras)
+    ) -> tuple[Mapping[str, Array], Array]:
+        """Return the arrays after all pairs, and the recalls after (or before) each: a family's own form of `scan`."""
+        state, out = self._loop(state, keys, values, queries, read, extras)
+        return state.arrays, out
 
     def _loop(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
     ) -> tuple[State, Array]:
-        """Write and recall token by token: the slow truth that every fast `_scan` must equal."""
+        """Write and recall token by token: the slow truth that every fast form must equal."""
         rows = []
         for i in range(int(keys.shape[-2])):
             at = slice(i, i + 1)
+            query = queries[..., at, :]
             if read == "before":
-                rows.append(self._recall(state, queries[..., at, :], None))
+                rows.append(self._answer(state, query))
             state = self._write(state, keys[..., at, :], values[..., at, :], self._pairs_of(extras, at))
             if read == "after":
-                rows.append(self._recall(state, queries[..., at, :], None))
+                rows.append(self._answer(state, query))
         return state, state.xp.concat(rows, axis=-2)
+
+    def _answer(self, state: State, queries: Array) -> Array:
+        found = self.get(state, queries, Ask())
+        return found.values if isinstance(found, Recall) else found
 
     # ------------------------------------------------------------------ what only some stores can do
 
     def merge(self, *states: State) -> State:
         """Return one state that holds the pairs of all `states`, as if they had been written one after the other.
 
+        States that hold nothing add nothing; the result has the widest of their dtypes. Cost: one pass over the arrays,
+        or a copy of all pairs but the first state's.
+
         Raises InputError for a store whose states cannot be joined, and where sizes, batches or libraries differ.
         """
-        why = "what one holds depends on what came before"
-        if self.traits.permutation_invariant:
-            why = "what they hold does not add up"
-        raise InputError(f"states of {self.name} cannot be merged: {why}. Write all pairs into one store.")
+        how = self.capabilities
+        if how.merges == "no":
+            why = how.not_merged
+            if not why:
+                invariant = self.traits.permutation_invariant
+                why = "what they hold does not add up" if invariant else "what one holds depends on what came before"
+            raise InputError(f"states of {self.name} cannot be merged: {why}. Write all pairs into one store.")
+        total, *others = self._alike(states)
+        if how.merges == "appends":
+            for state in others:
+                total = self._joined(total, state)
+            return total
+        with ar.overflow_unheard():
+            arrays = {name: sum((s[name] for s in others), array) for name, array in total.arrays.items()}
+        return total.having(arrays, n=sum(s.n for s in (total, *others)))
 
     def forget(self, state: State, keys: Array, values: Array) -> State:
-        """Return the state without pairs that were written before; InputError for a store that cannot take them out."""
-        raise InputError(f"{self.name} cannot forget a pair: it does not keep pairs apart in a form that adds up.")
+        """Return the state without pairs that were written before: what they add to its arrays is subtracted.
+
+        Parameters: keys (..., n, d_k) and values (..., n, d_v) as they were written; pairs that were never written
+        cannot be told apart from others. Raises InputError where more are given than are stored, and for a store that
+        cannot take pairs out.
+        """
+        if not self.capabilities.forgets:
+            raise InputError(f"{self.name} cannot forget a pair: it does not keep pairs apart in a form that adds up.")
+        keys, values, extras = self._checked_pairs(state, keys, values, {}, call="forget")
+        count = int(keys.shape[-2])
+        if count > state.n:
+            raise InputError(f"`keys` of {self.name}.forget must hold at most the {state.n} stored pairs; got {count}.")
+        if not count:
+            return state
+        keys, values, _, state = self._same_dtype(state, keys, values, extras)
+        taken = self.put(state.having(self.init(state), n=0), keys, values)
+        return state.having({name: array - taken[name] for name, array in state.arrays.items()}, n=state.n - count)
+
+    def _joined(self, state: State, other: State) -> State:
+        """Return the state with the other's pairs behind its own."""
+        raise NotImplementedError
 
     def _alike(self, states: tuple[State, ...]) -> list[State]:
         """Return the states that hold something (or the first), checked to fit and brought to one dtype."""
@@ -305,13 +386,6 @@ class Store(Door, ABC):
         for state in filled[1:]:
             dtype, io = xp.result_type(dtype, state.dtype), xp.result_type(io, state.io_dtype)
         return [s if (s.dtype, s.io_dtype) == (dtype, io) else self._recast(s, dtype, io) for s in filled]
-
-    def _added(self, states: tuple[State, ...]) -> State:
-        """Return the state whose arrays are the sums of those of `states`, for stores that are sums over pairs."""
-        first, *others = self._alike(states)
-        with ar.overflow_unheard():
-            total = {name: sum((s[name] for s in others), array) for name, array in first.arrays.items()}
-        return first.having(total, n=sum(s.n for s in (first, *others)))
 
     def _pairs_of(self, extras: Mapping[str, Array], at: slice) -> dict[str, Array]:
         """Return the extras of the pairs in `at`; extras without an axis of pairs are passed on whole."""

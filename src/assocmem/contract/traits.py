@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from assocmem.contract.recall import Want
+
 Overwrite = Literal["adds", "averages", "replaces", "decays", "keeps", "mixes"]
 
 
@@ -73,6 +75,23 @@ class Extra:
 
 
 @dataclass(frozen=True)
+class Option:
+    """A setting of a single recall, such as the most steps of an iterated one.
+
+    A number in [low, high], a whole one if `whole`; with `per_query` also an array of them that broadcasts to the
+    queries (..., m). `default` None means that the store works it out, or does without.
+    """
+
+    name: str
+    meaning: str
+    default: float | None = None
+    low: float = float("-inf")
+    high: float = float("inf")
+    whole: bool = False
+    per_query: bool = False
+
+
+@dataclass(frozen=True)
 class Traits:
     """What a store promises; the contract checks every entry, also in the negative.
 
@@ -84,9 +103,9 @@ class Traits:
         first, the first one's share decays, or the store keeps the first and ignores the second; "mixes" where
         both have shares by none of these laws (momentum lets the first one's grow for a while).
     constant_size: the state stops growing however many pairs are written.
-    keeps_pairs: the state holds the pairs themselves; such stores take masks and return recall weights.
+    keeps_pairs: the state holds the pairs themselves, one row each.
     keys: which keys are accepted: any, rows of unit length, entries +-1, or whole-number token ids.
-    extras: the further arrays that `write` takes.
+    extras: the further arrays that `write` takes. options: the settings of a single recall.
     """
 
     linear_in_values: Literal["shared", "per-channel", "no"]
@@ -97,3 +116,25 @@ class Traits:
     affine: bool = False
     keys: Literal["any", "unit", "signs", "ids"] = "any"
     extras: tuple[Extra, ...] = ()
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a store can do beside writing and recalling; nothing of it by default.
+
+    masks: a query may be kept from seeing some of the pairs.
+    gives: what `ask` hands out beside the values: "weights", "mass" (recalls of shards merge), "trace".
+    merges: how states are joined: their arrays add, their pairs are appended, or not at all.
+    not_merged: why states or recalls of shards cannot be joined, as the end of the sentence that refuses it.
+    forgets: pairs that were written can be taken out again; for states that add.
+    scan: "loop" writes and recalls one pair after the other, the slow truth; "causal" writes all pairs and asks with
+        causal visibility; "own" has a form of its own (`Store.scanned`).
+    """
+
+    masks: bool = False
+    gives: tuple[Want, ...] = ()
+    merges: Literal["adds", "appends", "no"] = "no"
+    not_merged: str = ""
+    forgets: bool = False
+    scan: Literal["loop", "causal", "own"] = "loop"

@@ -13,10 +13,12 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError
+from assocmem.contract.recall import WANTS, Ask
 from assocmem.contract.state import State
-from assocmem.contract.traits import Traits
+from assocmem.contract.traits import Option, Traits
 
 UNIT_TOLERANCE = 1e-3
+_PLAIN = Ask()
 
 
 class Door:
@@ -24,6 +26,7 @@ class Door:
 
     name: Any
     traits: Any
+    capabilities: Any
 
     def _checked_pairs(
         self, state: State, keys: Array, values: Array, extras: Mapping[str, Array], call: str = "write"
@@ -113,10 +116,46 @@ class Door:
         ar.require_finite(queries, "queries", ar.namespace(queries))
         return queries
 
-    def _checked_mask(self, state: State, queries: Array, mask: Array | None) -> Array | None:
-        if mask is None:
-            return None
-        if not self.traits.keeps_pairs:
+    def _checked_ask(
+        self, state: State, queries: Array, mask: Array | None, want: Any, options: Mapping[str, Any]
+    ) -> Ask:
+        """Return mask, wants and options of a recall of checked queries, checked."""
+        if mask is None and not want and not options and not self.traits.options:
+            return _PLAIN
+        wanted = (want,) if isinstance(want, str) else tuple(want)
+        gives = self.capabilities.gives
+        for name in wanted:
+            if name not in WANTS:
+                raise InputError(f"`want` of {self.name}.ask must be out of {', '.join(WANTS)}; got {name!r}.")
+            if name not in gives:
+                raise InputError(f"{self.name} gives no {name}: {self._why_no(name)}. Leave it out of `want`.")
+        seen = None if mask is None else self._checked_mask(state, queries, mask)
+        return Ask(seen, wanted, self._checked_options(state, queries, options))
+
+    def _why_no(self, name: str) -> str:
+        """Return, as the end of a sentence, why the store gives no weights, mass or trace."""
+        if name == "trace":
+            return "its recall takes no steps"
+        if name == "weights":
+            return "it does not keep its pairs apart" if not self.traits.keeps_pairs else "its pairs have none"
+        return self.capabilities.not_merged or "recalls of shards of it do not merge"
+
+    def _checked_options(self, state: State, queries: Array, options: Mapping[str, Any]) -> dict[str, Any]:
+        known = {option.name: option for option in self.traits.options}
+        for name in options:
+            if name not in known:
+                takes = f"it takes {', '.join(known)}" if known else "it takes no options"
+                raise InputError(f"a recall of {self.name} has no option `{name}`; {takes}. Leave it out.")
+        shape = tuple(int(n) for n in queries.shape[:-1])
+        wanted = (*ar.broadcast_shapes(shape[:-1], state.batch), shape[-1])
+        return {
+            name: option.default if given is None else checked_option(option, given, self.name, wanted)
+            for name, option in known.items()
+            for given in (options.get(name),)
+        }
+
+    def _checked_mask(self, state: State, queries: Array, mask: Array) -> Array:
+        if not self.capabilities.masks:
             raise InputError(
                 f"`mask` cannot be used with {self.name}, which does not keep its pairs apart: "
                 "a memory that is mixed into the state cannot be hidden from one query. Leave `mask` out."
@@ -263,3 +302,31 @@ def _any_array(state: State) -> Array | None:
 def library_name(xp: Any) -> str:
     """Return the plain name of an array library's namespace."""
     return str(xp.__name__).removeprefix("array_api_compat.")
+
+
+def checked_option(option: Option, given: Any, store: str, shape: tuple[int, ...]) -> Any:
+    """Return an option of a recall as a Python number, or as a NumPy array of `shape` where it is one for each query.
+
+    Raises InputError where it is of another kind, out of range, or does not broadcast.
+    """
+    kind = "whole number" if option.whole else "number"
+    bounds = [f">= {option.low:g}"] if np.isfinite(option.low) else []
+    bounds += [f"<= {option.high:g}"] if np.isfinite(option.high) else []
+    words = " ".join([f"{kind}s" if option.per_query else f"a {kind}", " and ".join(bounds)]).strip()
+    refusal = InputError(f"`{option.name}` of a recall of {store} must be {words}; got {given!r}.")
+    try:
+        numbers = ar.to_numpy(ar.as_array(given, option.name))
+    except (DTypeError, InputError):
+        raise refusal from None
+    if numbers.dtype.kind not in ("iu" if option.whole else "iuf") or (numbers.ndim and not option.per_query):
+        raise refusal
+    if not np.all(np.isfinite(numbers) & (numbers >= option.low) & (numbers <= option.high)):
+        raise refusal
+    if numbers.ndim == 0:
+        return numbers.item()
+    try:
+        return np.broadcast_to(numbers, shape)
+    except ValueError:
+        raise InputError(
+            f"`{option.name}` of a recall of {store} must broadcast to {shape}; got shape {numbers.shape}."
+        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, DType, Namespace
 from assocmem.contract.errors import RecallOverflowError
-from assocmem.contract.slots import Recall
+from assocmem.contract.recall import Mass, Recall
 from assocmem.kernels.blockwise import Tile, in_dtype
 
 
@@ -47,7 +47,7 @@ def argmax(tile: Tile, dtype: DType, xp: Namespace) -> Recall:
     if not bool(xp.all((peak > -float("inf")) | ~some)):
         raise logit_overflow()
     divisor = xp.where(some, count, xp.ones_like(count))
-    return Recall(sums / in_dtype(divisor, dtype, xp)[..., None], peak, count)
+    return Recall(sums / in_dtype(divisor, dtype, xp)[..., None], mass=Mass(peak, count, "largest"))
 
 
 def argmax_weights(queries: Array, keys: Array, seen: Array | None, dtype: DType, xp: Namespace) -> Array:

@@ -14,10 +14,10 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, DType, Namespace
-from assocmem.contract.slots import Recall
+from assocmem.contract.recall import Mass, Recall, Visible
 from assocmem.kernels import fused_attention as threaded
 from assocmem.kernels.argmax import argmax, argmax_weights, logit_overflow
-from assocmem.kernels.blockwise import Tile, Visible, in_dtype, item_count, mask_of, tiles, working_dtype
+from assocmem.kernels.blockwise import Tile, in_dtype, item_count, mask_of, tiles, working_dtype
 
 SAFE_LOGIT = 1024.0
 """A larger float32 logit is off by more than 6e-5, and with it the weights: such queries are redone in float64."""
@@ -39,21 +39,22 @@ def attend(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visi
     beta: sharpness >= 0, one number or one for each query; inf anywhere means inf for every query.
     visible: which pairs a query sees; one that sees none gets zeros and log mass -inf.
 
-    Returns output (..., m, d_v) in at least float32 and log_mass (..., m) in float64; at beta = inf the log mass is
-    the largest similarity and `ties` the number of pairs that share it. Working memory: some megabytes, whatever
+    Returns values (..., m, d_v) in at least float32 and their mass in float64, by the rule "largest" at beta = inf.
+    Working memory: some megabytes, whatever
     n and m are. Raises RecallOverflowError where logits leave the range of float64. Cost: n m (d_k + d_v).
 
     >>> keys, values = np.eye(2), np.array([[1.0], [3.0]])
-    >>> attend(keys, values, keys[:1], 0.0).output.tolist(), attend(keys, values, keys[:1], np.inf).output.tolist()
+    >>> attend(keys, values, keys[:1], 0.0).values.tolist(), attend(keys, values, keys[:1], np.inf).values.tolist()
     ([[2.0]], [[1.0]])
     """
     with np.errstate(all="ignore"):
         if np.any(np.isinf(beta)):
             return _in_blocks(keys, values, queries, None, visible)
         if visible is None and _suits_threads(keys, values, queries):
-            return (
-                _in_threads(keys, values, queries, beta) if keys.ndim == 2 else _each_item(keys, values, queries, beta)
-            )
+            if keys.ndim > 2:
+                return _each_item(keys, values, queries, beta)
+            recalled, peak, share = _in_threads(keys, values, queries, beta)
+            return Recall(recalled, mass=Mass(peak, share))
         return _in_blocks(keys, values, queries, beta, visible)
 
 
@@ -113,14 +114,13 @@ def _each_item(keys: Array, values: Array, queries: Array, beta: Beta) -> Recall
     lead = keys.shape[:-2]
     beta = np.broadcast_to(beta, queries.shape[:-1])
     found = [_in_threads(keys[i], values[i], queries[i], beta[i]) for i in np.ndindex(lead)]
-    output: Array = np.stack([f.output for f in found])
-    mass, peak, share = (
-        np.stack(x).reshape(*lead, -1) for x in zip(*((f.log_mass, f.peak, f.share) for f in found), strict=True)
-    )
-    return Recall(output.reshape(*lead, *output.shape[1:]), mass, None, peak, share)
+    output: Array = np.stack([recalled for recalled, _, _ in found])
+    peak, share = (np.stack(x).reshape(*lead, -1) for x in zip(*(f[1:] for f in found), strict=True))
+    return Recall(output.reshape(*lead, *output.shape[1:]), mass=Mass(peak, share))
 
 
-def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> Recall:
+def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> tuple[Array, Array, Array]:
+    """Return values, peak and share."""
     lead = queries.shape[:-1]
     flat = queries.reshape(-1, queries.shape[-1])
     scale: Any = beta if np.ndim(beta) == 0 else np.broadcast_to(beta, lead).reshape(-1)
@@ -133,10 +133,10 @@ def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> Recal
     if not safe.all():
         redo = ~safe
         again = _in_blocks(keys, values, flat[redo], scale if np.ndim(scale) == 0 else scale[redo], None, np.float64)
-        found.output[redo], found.log_mass[redo] = again.output, again.log_mass
-        found.shift[redo], found.share[redo] = again.peak, again.share
-    shape = found.output.reshape(*lead, -1)
-    return Recall(shape, found.log_mass.reshape(lead), None, found.shift.reshape(lead), found.share.reshape(lead))
+        assert again.mass is not None  # attention always has one
+        found.output[redo] = again.values
+        found.shift[redo], found.share[redo] = again.mass.peak, again.mass.share
+    return found.output.reshape(*lead, -1), found.shift.reshape(lead), found.share.reshape(lead)
 
 
 # ---------------------------------------------------------------------- any array library: blocks
@@ -161,12 +161,13 @@ def _in_blocks(
             found.append(_softmax(tile, beta if np.ndim(beta) == 0 else np.asarray(beta)[..., rows], dtype, xp))
     if not found:
         none = xp.zeros((*lead, 0), dtype=xp.float64, device=device)
-        beside = (none,) if beta is None else (None, none, none)
-        return Recall(xp.zeros((*lead, 0, d_v), dtype=dtype, device=device), none, *beside)
+        mass = Mass(none, none, "mean" if beta is not None else "largest")
+        return Recall(xp.zeros((*lead, 0, d_v), dtype=dtype, device=device), mass=mass)
     if len(found) == 1:
         return found[0]
-    outputs, *others = zip(*found, strict=True)
-    return Recall(xp.concat(outputs, axis=-2), *(None if x[0] is None else xp.concat(x, axis=-1) for x in others))
+    masses = [f.mass for f in found if f.mass is not None]
+    peak, share = (xp.concat([getattr(m, name) for m in masses], axis=-1) for name in ("peak", "share"))
+    return Recall(xp.concat([f.values for f in found], axis=-2), mass=Mass(peak, share, masses[0].rule))
 
 
 def _softmax(tile: Tile, beta: Beta, dtype: DType, xp: Namespace) -> Recall:
@@ -205,9 +206,7 @@ def _running(tile: Tile, queries: Array, dtype: DType, xp: Namespace) -> Recall 
     if not bool(xp.all(_is_safe(peak, xp) | ~some)) or (dtype != xp.float64 and not ar.all_finite(output, xp)):
         return None
     wide, total = in_dtype(floor, xp.float64, xp), in_dtype(total, xp.float64, xp)
-    mass = wide + xp.log(xp.where(some, total, xp.ones_like(total)))
-    nothing = xp.full_like(mass, -float("inf"))
-    return Recall(output, xp.where(some, mass, nothing), None, xp.where(some, wide, nothing), total)
+    return Recall(output, mass=Mass(xp.where(some, wide, xp.full_like(wide, -float("inf"))), total))
 
 
 def _scaled(queries: Array, beta: Beta, dtype: DType, xp: Namespace) -> Array:

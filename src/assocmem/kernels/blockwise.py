@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, DType, Namespace
+from assocmem.contract.recall import Causal, Visible
 
 TILE_NUMBERS = 2**20
 """Numbers in one block of weights: 4 MB in float32."""
@@ -21,17 +21,6 @@ BLOCK_NUMBERS = 2**21
 """Numbers of keys and values in one block, which may have to be copied to another dtype."""
 MIN_COLUMNS = 64
 """Pairs in one block where there are as many, however many batch items share it."""
-
-
-@dataclass(frozen=True)
-class Causal:
-    """What queries of a scan may see: query i the pairs 0 .. first + i - 1."""
-
-    first: int
-
-
-Visible: TypeAlias = "Array | Causal | None"
-"""A boolean mask (..., m, n), True where a query may see a pair; or Causal; or None for everything."""
 
 
 def tiles(n_queries: int, n_pairs: int, items: int = 1, width: int = 1) -> Iterator[tuple[slice, list[slice]]]:

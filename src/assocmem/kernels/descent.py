@@ -65,7 +65,7 @@ class Descent(Store):
             keeps_pairs=keeps_pairs,
         )
 
-    def warn_where_unstable(self, state: State, keys: Array, stacklevel: int) -> None:
+    def warn_where_unstable(self, state: State, keys: Array) -> None:
         """Hold rate (|x|^2 + weight decay) to the bound of a repeated input, and its mean to that of random ones."""
         if self.loss == "given":
             return
@@ -78,4 +78,4 @@ class Descent(Store):
         largest, bound = max(cases, key=lambda case: case[0] / case[1])
         if largest > bound * (1 + _TOLERANCE):
             what = "rate times (squared input length + weight decay)"
-            warn_unstable(self, what, largest, bound, ADVICE, stacklevel=stacklevel)
+            warn_unstable(self, what, largest, bound, ADVICE)

@@ -12,10 +12,11 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.recall import Ask
 from assocmem.contract.requirement import is_number, is_whole, require, require_bool
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Extra
+from assocmem.contract.traits import Capabilities, Extra
 from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.inner_model import Factors, InnerModel
 from assocmem.kernels.stability import require_finite_arrays, warn_unstable
@@ -44,14 +45,18 @@ class InnerTraining(Store):
     bias: bool = False
     norm: bool = False
     residual: bool = False
-    init: float = 0.0
+    init_std: float = 0.0
     seed: int = 0
+
+    capabilities = Capabilities(scan="own")
 
     def __post_init__(self) -> None:
         require(is_whole(self.mini_batch), "mini_batch", self, "a whole number >= 1", self.mini_batch)
         fits = self.base_rate is None or (is_number(self.base_rate) and self.base_rate > 0)
         require(fits, "base_rate", self, "a finite number > 0, or None for the safe step", self.base_rate)
-        require(is_number(self.init) and self.init >= 0, "init", self, "a finite number >= 0", self.init)
+        require(
+            is_number(self.init_std) and self.init_std >= 0, "init_std", self, "a finite number >= 0", self.init_std
+        )
         for name in ("bias", "norm", "residual"):
             require_bool(name, self, getattr(self, name))
         require(is_whole(self.seed, 0), "seed", self, "a whole number >= 0", self.seed)
@@ -62,11 +67,11 @@ class InnerTraining(Store):
 
     def start(self, state: State) -> dict[str, Array]:
         """Return the weights of a model that has learned nothing."""
-        return self.model(state.d_k).drawn(state, self.init, self.seed)
+        return self.model(state.d_k).drawn(state, self.init_std, self.seed)
 
     # ------------------------------------------------------------------ hooks
 
-    def blank(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array]:
         """Return the starting weights and an open batch without pairs."""
         if self.residual and state.d_k != state.d_v:
             raise InputError(
@@ -80,7 +85,7 @@ class InnerTraining(Store):
         arrays, _ = self._write_pairs(state, keys, values, extras)
         return arrays
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return f(q) with the weights after the last pair; zeros where nothing was written."""
         if state.n == 0:
             return queries @ state.zeros(state.d_k, state.d_v)
@@ -92,14 +97,14 @@ class InnerTraining(Store):
         steps = self._steps(model, batch)[..., -1:]
         return model.forward(model.trained(weights, batch, steps[..., None]), queries)
 
-    def _scan(
+    def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
+    ) -> tuple[Mapping[str, Array], Array]:
         """Train block by block and read each block's queries in dual form."""
         arrays, out = self._write_pairs(state, keys, values, extras, queries, early=read == "before")
         if read == "before" and state.n == 0:
             out = state.xp.concat([state.xp.zeros_like(out[..., :1, :]), out[..., 1:, :]], axis=-2)
-        return state.having(arrays, n=state.n + int(keys.shape[-2])), out
+        return arrays, out
 
     # ------------------------------------------------------------------ training
 
@@ -125,7 +130,7 @@ class InnerTraining(Store):
             arrays, out, worst = self._train(state, keys, values, rates, queries, early)
             if worst > _STABLE:
                 what = "base_rate times rate times the curvature of a mini-batch (of one pair: squared key length)"
-                warn_unstable(self, what, worst, _STABLE, _ADVICE, stacklevel=6)
+                warn_unstable(self, what, worst, _STABLE, _ADVICE)
 
             def first(i: int) -> Mapping[str, Array]:
                 return self._train(state, keys[..., :i, :], values[..., :i, :], rates[..., :i], None, False)[0]
@@ -147,7 +152,7 @@ class InnerTraining(Store):
             batch = fresh if batch is None else batch.then(fresh)
             steps = self._steps(model, batch)
             if self.base_rate is not None and not self.norm:
-                moving = self.init != 0 or state.n + start - seen > 0
+                moving = self.init_std != 0 or state.n + start - seen > 0
                 worst = max(worst, self.base_rate * _curvature(batch, self.bias, seen, moving, self.base_rate))
             if queries is not None:
                 shares = _shares(steps, seen, at.stop - at.start, early)

@@ -8,7 +8,6 @@ one more QR, so the answer is the same, to rounding, however the pairs are split
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.errors import IllConditionedWarning, InputError, RecallOverflowError
+from assocmem.contract.errors import IllConditionedWarning, InputError, RecallOverflowError, warn
+from assocmem.contract.recall import Ask
 from assocmem.contract.slots import Buffer
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
@@ -67,7 +67,7 @@ class LeastSquaresStore(Store):
     def _ridge(self, state: State) -> float:
         """Return the weight of |W|^2 in the sum of squares over the state's pairs."""
 
-    def blank(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array]:
         """Return an empty factor and no pending pairs."""
         width = self._width(state)
         return {
@@ -169,7 +169,7 @@ class LeastSquaresStore(Store):
             held.solution = solution
         return solution
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return W φ(x)."""
         solution = self.solution(state)
         with _quiet():
@@ -195,11 +195,10 @@ class LeastSquaresStore(Store):
         least = xp.min(last, axis=-1)
         number = xp.where(rank > 0, singular[..., 0] / least, xp.ones_like(least))
         if warn_above is not None and bool(xp.any(number > warn_above)):
-            warnings.warn(
+            warn(
                 f"the keys stored in {self.name} have condition number {ar.to_numpy(number).max():.3g}, above "
                 f"{warn_above:g}; recalls lose that factor in precision. Centre or whiten the keys, or use a ridge.",
                 IllConditionedWarning,
-                stacklevel=2,
             )
         return _plain(number, state)
 

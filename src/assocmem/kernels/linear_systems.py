@@ -8,13 +8,12 @@ answer of smallest norm without a jump.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, DType, Namespace
-from assocmem.contract.errors import IllConditionedWarning
+from assocmem.contract.errors import IllConditionedWarning, warn
 
 TOLERANCE = 4.0
 """Singular values below TOLERANCE eps sqrt(width max(n, width)) times the largest count as zero (see `tolerance`)."""
@@ -106,11 +105,10 @@ def solve_gram(gram: Array, rows: Array, *, ridge: float, cut: float) -> Array:
 def warn_small_ridge(store: str, ridge: float, condition: float, dtype: DType, what: str) -> None:
     """Give IllConditionedWarning that a dtype does not carry systems of this condition number at this ridge."""
     number = 10.0 ** round(math.log10(condition)) if 0 < condition < math.inf else condition
-    warnings.warn(
+    warn(
         f"{store}: a ridge of {ridge:g} is small for {ar.dtype_name(dtype)} (condition number about {number:.0e}); "
         f"{what}. Raise `ridge`, or use float64.",
         IllConditionedWarning,
-        stacklevel=5,
     )
 
 

@@ -15,6 +15,7 @@ from assocmem.contract.arrays import Array
 from assocmem.contract.errors import DivergedError, InputError
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
+from assocmem.contract.traits import Capabilities
 from assocmem.kernels.chunked import CHUNK
 from assocmem.kernels.compute import run_shares
 
@@ -23,18 +24,19 @@ Arrays: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class RecurrentStore(Store):
-    """A store with a rule for one pair (`one`) and an equal, faster form for many (`many`).
+    """A store with a rule for one pair (`put_pair`) and an equal, faster form for many (`put_chunk`).
 
-    One pair is written by `one`, several by `many`; `scan` is `many` with queries. A state kept in 16 bits is
-    written pair by pair, computed in float32 and rounded after each pair, as token-by-token decoding does.
+    One pair is written by `put_pair`, several by `put_chunk`; `scan` is `put_chunk` with queries. A state kept in
+    16 bits is written pair by pair, computed in float32 and rounded after each pair, as token-by-token decoding does.
     A state that leaves the range of its dtype raises DivergedError, which names the pair, counted from 0 over
     all pairs ever written.
 
-    chunk: pairs that `many` prepares together, whole number >= 1; changes speed and rounding only.
+    chunk: pairs that `put_chunk` prepares together, whole number >= 1; changes speed and rounding only.
     """
 
     chunk: int = field(default=CHUNK, repr=False, compare=False, kw_only=True)
 
+    capabilities = Capabilities(scan="own")
     remedy: ClassVar[str] = "Scale the keys (unit length) or the values down, or use float64."
 
     def __post_init__(self) -> None:
@@ -42,44 +44,45 @@ class RecurrentStore(Store):
             raise InputError(f"`chunk` of {self.name} must be a whole number >= 1; got {self.chunk!r}.")
 
     @abstractmethod
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """Return the arrays after one pair, key (*batch, 1, d_k) and value (*batch, 1, d_v): the rule itself."""
 
     @abstractmethod
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """Return the arrays after n pairs and, with queries (*batch, n, d_k), the recall after (or before) each."""
 
-    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
-        """Return the extras that `one` and `many` take, defaults filled in; warn of unstable ones."""
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Return the extras that `put_pair` and `put_chunk` take, defaults filled in; warn of unstable ones."""
         return dict(extras)
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Arrays:
         """Return the arrays after writing the pairs in order."""
-        extras = self.settled(state, keys, extras)
+        extras = self.resolved(state, keys, extras)
         if int(keys.shape[-2]) == 1 or ar.is_half(state.dtype, state.xp):
             return self._pair_by_pair(state, keys, values, extras)
         arrays, _ = self._many(state.arrays, keys, values, None, "after", extras)
         return arrays if _finite(arrays, state) else self._pair_by_pair(state, keys, values, extras)
 
-    def _scan(
+    def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
+    ) -> tuple[Arrays, Array]:
+        """Return the arrays after all pairs and the recalls along them: `put_chunk` with queries."""
         if ar.is_half(state.dtype, state.xp):
-            return self._loop(state, keys, values, queries, read, extras)
-        full = self.settled(state, keys, extras)
+            return super().scanned(state, keys, values, queries, read, extras)
+        full = self.resolved(state, keys, extras)
         arrays, recalls = self._many(state.arrays, keys, values, queries, read, full)
         if not _finite(arrays, state) or not ar.all_finite(recalls, state.xp):
             # Either the rule itself overflows, which this names, or only an intermediate of the fast form did.
             self._pair_by_pair(state, keys, values, full)
-            return self._loop(state, keys, values, queries, read, extras)
-        return state.having(arrays, n=state.n + int(keys.shape[-2])), recalls
+            return super().scanned(state, keys, values, queries, read, extras)
+        return arrays, recalls
 
     def _many(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, extras: Arrays
     ) -> tuple[Arrays, Array | None]:
-        """`many`, in threads over the first batch axis where the arrays are NumPy's and large."""
+        """`put_chunk`, in threads over the first batch axis where the arrays are NumPy's and large."""
         items = int(keys.shape[0]) if keys.ndim > 2 and type(keys) is np.ndarray else 1
         found: dict[int, Arrays] = {}
         recalls: list[Array] = []
@@ -90,7 +93,7 @@ class RecurrentStore(Store):
 
             rows = share({"keys": keys, "values": values} | ({} if queries is None else {"queries": queries}))
             with ar.overflow_unheard():
-                found[first], own = self.many(
+                found[first], own = self.put_chunk(
                     share(arrays), rows["keys"], rows["values"], rows.get("queries"), read, **share(extras)
                 )
             if last - first == items:
@@ -105,7 +108,7 @@ class RecurrentStore(Store):
         return {name: np.concatenate([found[first][name] for first in sorted(found)]) for name in arrays}, whole
 
     def _pair_by_pair(self, state: State, keys: Array, values: Array, extras: Arrays) -> Arrays:
-        """Apply `one` to each pair in turn and name the first one that leaves the range of the dtype."""
+        """Apply `put_pair` to each pair in turn and name the first one that leaves the range of the dtype."""
         xp, half = state.xp, ar.is_half(state.dtype, state.xp)
         wide = xp.float32 if half else state.dtype
         arrays = state.arrays
@@ -117,7 +120,7 @@ class RecurrentStore(Store):
                 own = {name: xp.astype(a, wide) for name, a in own.items()}
                 arrays = {name: xp.astype(a, wide) for name, a in arrays.items()}
             with ar.overflow_unheard():
-                arrays = self.one(arrays, key, value, **own)
+                arrays = self.put_pair(arrays, key, value, **own)
                 arrays = {name: xp.astype(a, state.dtype) for name, a in arrays.items()} if half else arrays
             if not _finite(arrays, state):
                 raise DivergedError(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.errors import DivergedError, UnstableWarning
+from assocmem.contract.errors import DivergedError, UnstableWarning, warn
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 
 
-def warn_unstable(
-    store: Store, quantity: str, largest: float, bound: float, advice: str, *, stacklevel: int = 5
-) -> None:
+def warn_unstable(store: Store, quantity: str, largest: float, bound: float, advice: str) -> None:
     """Give UnstableWarning that `quantity` of these pairs reaches `largest`, above its `bound`."""
-    warnings.warn(
+    warn(
         f"{store.name}: {quantity} reaches {largest:.4g} for these pairs, above the bound {bound:.4g}; beyond it "
         f"errors grow from write to write. {advice}",
         UnstableWarning,
-        stacklevel=stacklevel,
     )
 
 

@@ -46,7 +46,7 @@ def predicted_signal(store: Subjectlike, d_k: int, age: int, *, d_v: int = 64) -
         return theory.momentum_signal(d_k, age, step=pushed[0], momentum=pushed[1], forgetting=pushed[2])
     if isinstance(one.store, Mamba):
         rates = np.broadcast_to(-np.arange(1.0, d_k + 1) if one.store.rates is None else one.store.rates, (d_k,))
-        steps = one.store.settled(one.store.empty(d_k, d_v), np.zeros((1, d_k)), {})["step"][0]
+        steps = one.store.resolved(one.store.empty(d_k, d_v), np.zeros((1, d_k)), {})["step"][0]
         return theory.channel_signal(list(rates), list(steps), age)
     return theory.none(SIGNAL, f"there is no formula for what {one.label} keeps of older pairs")
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.slots import GrowingStore
 from assocmem.kernels.compute import Workers, cores, free_bytes
 from assocmem.lab.plans import KeyTask
 from assocmem.lab.trials import values_matter
@@ -45,7 +44,7 @@ def bytes_of(task: KeyTask, *, in_blocks: bool) -> int:
     What a store or a function allocates for itself is not known and not counted.
     """
     plan = task.plan
-    kept = [one.store for one in plan.stores if not in_blocks or isinstance(one.store, GrowingStore)]
+    kept = [one.store for one in plan.stores if not in_blocks or one.store.traits.keeps_pairs]
     if not kept:
         return 0
     matter = any(values_matter(store, task.n, plan.estimator) for store in kept)

@@ -9,13 +9,13 @@ import numpy as np
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import AssocmemError, InputError
 from assocmem.contract.random import stream
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, Normalised, key_law, value_law
 from assocmem.lab.plans import KeyPlan, KeyTask
 from assocmem.lab.trials import estimator_of, has_weights, queries_for, targets_of
 from assocmem.ruler.ratio import by_vectors, by_weights
+from assocmem.ruler.weights import weights_of
 
 FloatArray = np.ndarray[Any, Any]
 LARGE = 1 << 17
@@ -85,10 +85,10 @@ class _Written:
         """Return the ratios (cosines, targets) that `store` reads from the state."""
         queries, times = self.queries, len(self.plan.cosines)
         places = np.tile(self.targets, times)
-        if isinstance(store, GrowingStore) and self.by_rows:
+        if self.by_rows:
             step = max(1, WEIGHTS_AT_ONCE // self.n)
             spans = [slice(i, i + step) for i in range(0, len(queries), step)]
-            parts = [by_weights(store.weights(self.state, queries[span]), places[span]) for span in spans]
+            parts = [by_weights(weights_of(store, self.state, queries[span]), places[span]) for span in spans]
             return np.concatenate(parts).reshape(times, -1)
         recalls = store.recall(self.state, queries)
         own = recalls[np.arange(len(queries)), self.d_v + np.tile(np.arange(len(self.targets)), times)]
@@ -102,7 +102,7 @@ def holds_alike(one: Store, other: Store) -> bool:
     """
     if one == other:
         return True
-    if type(one) is not type(other) or not isinstance(one, GrowingStore):
+    if type(one) is not type(other) or not one.traits.keeps_pairs:
         return False
     rng = stream(0, "alike")
     keys = rng.standard_normal((40, 6))

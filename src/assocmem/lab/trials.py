@@ -9,7 +9,6 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, draw_pairs, key_law, noisy
@@ -43,9 +42,12 @@ def has_weights(store: Store) -> bool:
 
     A bare function does not: its n weights take n one-hot channels, n times n numbers.
     """
-    if isinstance(store, FunctionStore) or not isinstance(store, GrowingStore):
-        return False
-    return store.traits.linear_in_values == "shared" and not store.traits.affine
+    return (
+        not isinstance(store, FunctionStore)
+        and "weights" in store.capabilities.gives
+        and store.traits.linear_in_values == "shared"
+        and not store.traits.affine
+    )
 
 
 def values_matter(store: Store, n: int, estimator: Estimator) -> bool:

@@ -21,7 +21,7 @@ from assocmem.stores.lookup import entry, stores
 WIDTH, PAIRS = 64, 1000
 _STATISTICS: Mapping[str, Statistic] = {"optimal-linear": "median"}
 """Statistic of the capacity where it isn't the root mean square: the bars' and the curves'."""
-RULE = ("rows_for", "one", "_folded", "_train", "put", "solution", "get", "_weigh", "_recall", "_attend")
+RULE = ("rows_for", "put_pair", "_folded", "_train", "put", "solution", "get")
 """Methods that say what a store does, as far as it has them, in the order of reading."""
 COMMON = (Store, GrowingStore, RecurrentStore, *Store.__mro__[1:])
 """Classes that say nothing of one store's rule."""

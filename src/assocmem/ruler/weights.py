@@ -12,8 +12,7 @@ import numpy as np
 
 from assocmem.contract.arrays import Array, as_array, as_floating, device_of, namespace, state_dtype_for, to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.slots import GrowingStore
-from assocmem.contract.state import Pairs
+from assocmem.contract.state import Pairs, State
 from assocmem.contract.store import Store
 from assocmem.ruler.ratio import checked_indices
 
@@ -53,11 +52,12 @@ def recall_weights(
     kind = _linearity(store)
     if by not in ("auto", "one-hot", "store"):
         raise InputError(f"`by` must be 'auto', 'one-hot' or 'store'; got {by!r}.")
-    if by == "store" and not isinstance(store, GrowingStore):
-        raise InputError(f"{store.name} keeps no pairs and so has no weights of its own; read it by 'one-hot'.")
+    own = "weights" in store.capabilities.gives
+    if by == "store" and not own:
+        raise InputError(f"{store.name} has no weights of its own; read it by 'one-hot'.")
     pairs = _as_arrays(pairs)
-    if isinstance(store, GrowingStore) and by != "one-hot" and kind == "shared" and not store.traits.affine:
-        return to_numpy(store.weights(_written(store, pairs, pairs.values), queries))
+    if own and by != "one-hot" and kind == "shared" and not store.traits.affine:
+        return weights_of(store, _written(store, pairs, pairs.values), queries)
     if kind == "per-channel":
         return _by_channel(store, pairs, queries, block)
     step = _columns(store, pairs, block or max(1, _BLOCK // max(1, pairs.n)))
@@ -70,6 +70,14 @@ def recall_weights(
         recall = to_numpy(_recalled(store, pairs, pairs.values, queries))
         return recall[..., :0]
     return np.concatenate(parts, axis=-1)
+
+
+def weights_of(store: Store, state: State, queries: Array) -> Numbers:
+    """Return the weights (..., m, n) that the store itself gives to the pairs of a state."""
+    found = store.ask(state, queries, want="weights").weights
+    if found is None:
+        raise InputError(f"{store.name} declares weights and gives none; hand them out in `get`.")
+    return to_numpy(found.dense(state.n))
 
 
 def own_weights(store: Store, pairs: Pairs, queries: Array, targets: Sequence[int] | Array) -> Numbers:

@@ -46,7 +46,7 @@ def load_store(address: str, **settings: Any) -> Store:
         if not issubclass(found, Store):
             looks = ", though it has the right methods" if hasattr(found, "write") and hasattr(found, "recall") else ""
             raise InputError(
-                f"the class {address} is no store{looks}; derive it from assocmem.Store and implement traits, blank, "
+                f"the class {address} is no store{looks}; derive it from assocmem.Store and implement traits, init, "
                 "put and get; or name a function recall(keys, values, queries)."
             )
         store: Store = _made(address, found, settings)

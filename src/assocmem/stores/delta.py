@@ -10,6 +10,7 @@ from functools import lru_cache
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, contiguous, namespace, transpose
 from assocmem.contract.errors import InputError
+from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
@@ -42,7 +43,7 @@ class _DeltaRule(RecurrentStore):
     def features(self, rows: Array) -> Array:
         """Return the rows (..., width) that stand for keys or queries."""
 
-    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return strength and decay of every pair; warn where they let the state grow."""
         full = {"strength": number_or_array(extras.get("strength"), self.strength, keys)}
         decay = self.decays(keys, extras)
@@ -64,9 +65,9 @@ class _DeltaRule(RecurrentStore):
         bound = 2.0 if decay is None else 1 + 1 / float(ar.to_numpy(xp.reshape(decay, (-1,))[worst]))
         advice = f"The worst is pair {at}. {_ADVICE}"
         largest = float(ar.to_numpy(xp.reshape(factor, (-1,))[worst]))
-        warn_unstable(self, "strength times |k|^2", largest, bound, advice, stacklevel=7)
+        warn_unstable(self, "strength times |k|^2", largest, bound, advice)
 
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule for one pair."""
         key = self.features(key)
         W = arrays["W"]
@@ -75,7 +76,7 @@ class _DeltaRule(RecurrentStore):
         change = extras["strength"][..., None] * (value - key @ transpose(W))
         return {"W": W + transpose(change) @ key}
 
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule for a chunk at a time (kernels.chunked)."""
@@ -91,7 +92,7 @@ class _DeltaRule(RecurrentStore):
         )
         return {"W": transpose(state)}, recalls
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return W x for each query."""
         return self.features(queries) @ transpose(state["W"])
 
@@ -156,7 +157,7 @@ class DeltaNet(_DeltaRule):
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
         return _traits(self.strength, None, self.strength == 1 and isinstance(self.feature, Identity))
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, self.feature.width(state.d_k))}
 
@@ -221,7 +222,7 @@ class GatedDeltaNet(_DeltaRule):
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
         return _traits(self.strength, self.decay, self.strength == 1)
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, state.d_k)}
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.errors import DivergedError
+from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, is_whole, require, require_gate
-from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
-from assocmem.contract.store import Store
-from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.contract.traits import Capabilities, Extra, Source, Traits
 from assocmem.kernels.attention import attend, attention_weights
-from assocmem.kernels.blockwise import Causal, in_dtype, working_dtype
+from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.chunked import CHUNK, inverse_unit_lower
 from assocmem.kernels.recurrent import number_or_array
 
@@ -68,6 +68,12 @@ class DeltaFormer(GrowingStore):
         ),
     )
     cost = "write n (d_k + d_v), recall n (d_k + d_v)"
+    capabilities = Capabilities(
+        masks=True,
+        gives=("weights",),
+        scan="causal",
+        not_merged="each value is corrected by all pairs written before it",
+    )
 
     def __post_init__(self) -> None:
         fits = self.beta is None or (is_number(self.beta) and self.beta >= 0)
@@ -119,31 +125,15 @@ class DeltaFormer(GrowingStore):
             )
         return {"keys": keys, "corrected": rows, "strengths": strengths}
 
-    def _scan(
-        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
-        """Corrections never look ahead, so all pairs are written first and each query then sees its past."""
-        first = state.n + (1 if read == "after" else 0)
-        state = self._write(state, keys, values, extras)
-        beta = self._beta(state.d_k)
-        return state, attend(state["keys"], state["corrected"], queries, beta, Causal(first)).output
-
     # ------------------------------------------------------------------ recall
 
-    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
-        if mask is None or _is_prefix(mask, state):
-            return attend(state["keys"], state["corrected"], queries, self._beta(state.d_k), mask).output
-        return self._weights(state, queries, mask) @ self._values(state)
-
-    def merge(self, *states: State) -> State:
-        """Refuse: each value is corrected by all pairs written before it (InputError)."""
-        return Store.merge(self, *states)
-
-    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recall:
-        raise InputError(
-            "shards of DeltaFormer cannot be merged: each value is corrected by all pairs written before it. "
-            "Write the pairs into one store and use recall."
-        )
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return U^T softmax(beta K x); under a mask with gaps, the weights of what is visible times values."""
+        hides = ask.visible is not None and not isinstance(ask.visible, Causal) and not _is_prefix(ask.visible, state)
+        if "weights" in ask.want or hides:
+            weights = self._weights(state, queries, ask.visible)
+            return Recall(weights @ self._values(state), Dense(weights))
+        return Recall(attend(state["keys"], state["corrected"], queries, self._beta(state.d_k), ask.visible).values)
 
     def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
         """Return softmax weights times (I + diag(b) P)^-1: what each original value has in the recall."""
@@ -167,7 +157,7 @@ class DeltaFormer(GrowingStore):
     def _values(self, state: State) -> Array:
         """Return the values as they were written: v_t = u_t + b_t sum_(s<t) p_ts u_s."""
         xp = state.xp
-        recalled = attend(state["keys"], state["corrected"], state["keys"], self._beta(state.d_k), Causal(0)).output
+        recalled = attend(state["keys"], state["corrected"], state["keys"], self._beta(state.d_k), Causal(0)).values
         return (
             in_dtype(state["corrected"], recalled.dtype, xp)
             + in_dtype(state["strengths"], recalled.dtype, xp) * recalled
@@ -190,11 +180,12 @@ def _corrected(known: Array, before: Array, keys: Array, values: Array, strength
     own = attention_weights(keys, keys, beta, Causal(0))
     if known.shape[-2]:
         old = attend(known, before, keys, beta)
-        peak = xp.maximum(inside.peak, old.peak)
-        parts = [xp.exp(found.peak - peak) * found.share for found in (inside, old)]
+        masses = [found.mass for found in (inside, old) if found.mass is not None]
+        peak = xp.maximum(masses[0].peak, masses[1].peak)
+        parts = [xp.exp(mass.peak - peak) * mass.share for mass in masses]
         shares = [in_dtype(part / (parts[0] + parts[1]), dtype, xp)[..., None] for part in parts]
         own = own * shares[0]
-        values = values - strengths * shares[1] * old.output
+        values = values - strengths * shares[1] * old.values
     return inverse_unit_lower(strengths * own) @ values
 
 

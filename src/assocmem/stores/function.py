@@ -13,9 +13,10 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.random import stream
-from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.recall import Ask, Dense, Recall
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
-from assocmem.contract.traits import Overwrite, Traits
+from assocmem.contract.traits import Capabilities, Overwrite, Traits
 
 RecallFunction = Callable[[Array, Array, Array], Array]
 ONE_HOT_AT_ONCE = 1 << 20
@@ -77,14 +78,22 @@ class FunctionStore(GrowingStore):
         assert self.promises is not None  # set in __post_init__
         return self.promises
 
-    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
-        return self._each(state, state["values"], queries, mask)
+    @property
+    def capabilities(self) -> Capabilities:
+        """Masks, and weights where the function is linear in the values with one row for all channels."""
+        return Capabilities(
+            masks=True,
+            gives=("weights",) if self.traits.linear_in_values == "shared" else (),
+            merges="appends",
+            not_merged="a bare function has no mass",
+        )
+
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return what the function answers."""
+        weights = Dense(self._weights(state, queries, ask.visible)) if "weights" in ask.want else None
+        return Recall(self._each(state, state["values"], queries, ask.visible), weights)
 
     def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
-        if self.traits.linear_in_values != "shared":
-            raise InputError(
-                f"{self.name} has no recall weights: it is not linear in the values with one row for all channels."
-            )
         xp, n = state.xp, state.n
         step = max(1, ONE_HOT_AT_ONCE // max(1, n))
         rows = xp.arange(n, device=state.device)[:, None]
@@ -95,9 +104,6 @@ class FunctionStore(GrowingStore):
             out = self._each(state, onehot, queries, mask)
             parts.append(out - self._each(state, 0 * onehot, queries, mask) if self.traits.affine else out)
         return xp.concat(parts, axis=-1)
-
-    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recall:
-        raise InputError(f"recalls of {self.name} cannot be merged from shards: a bare function has no mass.")
 
     def _each(self, state: State, values: Array, queries: Array, mask: Array | None) -> Array:
         """Call the function for every item of the state's batch broadcast against the queries' leading axes."""

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.errors import DivergedError
+from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_whole, require
-from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
-from assocmem.contract.store import Store
-from assocmem.contract.traits import Source, Traits
-from assocmem.kernels.blockwise import in_dtype, weighted_sum, working_dtype
+from assocmem.contract.traits import Capabilities, Source, Traits
+from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.chunked import CHUNK, inverse_unit_lower
 from assocmem.kernels.descent import ADVICE, Descent
 from assocmem.kernels.momentum import age_shares, constant_mixing, like, write_chunk
 from assocmem.kernels.recurrent import Arrays, RecurrentStore
+from assocmem.kernels.weighted_sum import summed
 
 _TILE = 2**20
 _SOURCE = Source(
@@ -90,7 +91,7 @@ class GradientDescent(Descent, GrowingStore):
 
     def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
         """Return inputs and errors of new pairs, block by block."""
-        self.warn_where_unstable(state, keys, stacklevel=6)
+        self.warn_where_unstable(state, keys)
         if self.loss == "given":
             return {"keys": keys, "errors": self.rate * values}
         xp, count = state.xp, int(keys.shape[-2])
@@ -116,35 +117,29 @@ class GradientDescent(Descent, GrowingStore):
             )
         return {"keys": keys, "errors": rows}
 
-    def _scan(
-        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
-        """Errors never look ahead, so all pairs are written first and each query then sees its past."""
-        first = state.n + (1 if read == "after" else 0)
-        state = self._write(state, keys, values, extras)
-        return state, self._along(state["keys"], state["errors"], queries, first)
+    @property
+    def capabilities(self) -> Capabilities:
+        """Masks, weights and a causal form; states and shards join where their order does not matter."""
+        can = Capabilities(masks=True, gives=("weights",), scan="causal")
+        if self.traits.permutation_invariant:
+            return replace(can, gives=("weights", "mass"), merges="appends")
+        return replace(can, not_merged="each gradient depends on all pairs before it")
 
     # ------------------------------------------------------------------ recall
 
-    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
-        if mask is None:
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return sum_s c_s e_s (x_s.x); under a mask, weights of a training on the visible pairs times the values."""
+        if isinstance(ask.visible, Causal):  # errors never look ahead: each query sees its past
+            return Recall(self._along(state["keys"], state["errors"], queries, ask.visible.first))
+        if ask.visible is None and "weights" not in ask.want:
             keys, xp = state["keys"], state.xp
-            return weighted_sum(
-                lambda x, at: x @ transpose(in_dtype(keys[..., at, :], x.dtype, xp)), self._counted(state), queries
-            )
-        return self._weights(state, queries, mask) @ self._values(state)
 
-    def merge(self, *states: State) -> State:
-        """Return the state with all pairs where their order does not matter, else refuse (InputError)."""
-        return super().merge(*states) if self.traits.permutation_invariant else Store.merge(self, *states)
+            def weigh(x: Array, at: slice) -> Array:
+                return x @ transpose(in_dtype(keys[..., at, :], x.dtype, xp))
 
-    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recall:
-        if self.traits.permutation_invariant:
-            return super()._recall_with_mass(state, queries, mask)
-        raise InputError(
-            "shards of GradientDescent cannot be merged: each gradient depends on all pairs before it. "
-            "Write the pairs into one store and use recall."
-        )
+            return summed(self.name, weigh, self._counted(state), queries, ask)
+        weights = self._weights(state, queries, ask.visible)
+        return Recall(weights @ self._values(state), Dense(weights))
 
     def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
         """Return what each value has in the recall: c o Q K^T, times (I + rate strict(c o K K^T))^-1 if squared."""
@@ -264,17 +259,17 @@ class TrainedLayer(Descent, RecurrentStore):
         """Return W (*batch, d_v, d_k)."""
         return state["W"]
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return zero weights and, with momentum, a zero step."""
         names = ("W", "step") if self.momentum else ("W",)
         return {name: state.zeros(state.d_v, state.d_k) for name in names}
 
-    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Warn of a rate that lets the weights grow."""
-        self.warn_where_unstable(state, keys, stacklevel=7)
+        self.warn_where_unstable(state, keys)
         return {}
 
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule for one pair."""
         W = arrays["W"]
         towards = value if self.loss == "given" else value - key @ transpose(W)
@@ -284,7 +279,7 @@ class TrainedLayer(Descent, RecurrentStore):
         step = step + self.momentum * arrays["step"]
         return {"W": W + step, "step": step}
 
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule for a chunk at a time."""
@@ -304,7 +299,7 @@ class TrainedLayer(Descent, RecurrentStore):
         arrays = {"W": matrix, "step": step} if self.momentum else {"W": matrix}
         return arrays, xp.concat(recalls, axis=-2) if recalls else None
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return W x for each query."""
         return queries @ transpose(state["W"])
 

@@ -10,10 +10,11 @@ from typing import Any
 from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.form import Similarity
+from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.requirement import require_bool
 from assocmem.contract.state import State
-from assocmem.contract.traits import Source, Traits
+from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.kernels.chunked import Rows, outer_chunks
 from assocmem.kernels.recurrent import Arrays, RecurrentStore
 from assocmem.maps.features import DPFP, EluPlusOne, FeatureMap, Identity, Rectified, SumNormalised, as_feature_map
@@ -81,6 +82,7 @@ class LinearAttention(RecurrentStore):
 
     equation = "f(x) = S phi(x) / (z . phi(x)), S = sum_i v_i phi(k_i)^T, z = sum_i phi(k_i)"
     summary = "Adds every pair to one matrix over features of the key, and divides by the sum of weights."
+    capabilities = Capabilities(merges="adds", forgets=True, scan="own")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,28 +112,24 @@ class LinearAttention(RecurrentStore):
         """The class with its feature map: sums over other features mean nothing to it; with a sum of weights or not."""
         return f"{type(self).__name__} with {self.feature.words}{'' if self.normalise else ', not normalised'}"
 
-    def merge(self, *states: State) -> State:
-        """Return the state that holds the pairs of all `states`: their sums add. Raises InputError as `Store.merge`."""
-        return self._added(states)
-
     @property
     def traits(self) -> Traits:
         """Linear, permutation-invariant, bounded; a key written again averages where normalised, else adds."""
         return _AVERAGING if self.normalise else _ADDING
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return zero sums."""
         width = self.feature.width(state.d_k)
         sums = {"S": state.zeros(state.d_v, width)}
         return sums | {"z": state.zeros(width)} if self.normalise else sums
 
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """S + v φ(k)^T, z + φ(k)."""
         features = self.feature(key)
         sums = {"S": arrays["S"] + transpose(value) @ features}
         return sums | {"z": arrays["z"] + features[..., 0, :]} if self.normalise else sums
 
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """Add the pairs, a block of rows at a time, z as one more column of values."""
@@ -156,7 +154,7 @@ class LinearAttention(RecurrentStore):
             return {"S": transpose(total)}, joined
         return {"S": transpose(total[..., :-1]), "z": total[..., -1]}, joined
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return S φ(q), divided by z . φ(q) where normalised; a 16-bit state is read in float32."""
         xp = namespace(queries)
         arrays = state.arrays

@@ -13,6 +13,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, Namespace, contiguous, namespace, transpose
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Similarity
+from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
@@ -92,13 +93,13 @@ class Mamba(RecurrentStore):
         """Linear with a row of weights per channel, bounded, order matters; earlier pairs decay."""
         return _TRAITS
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return the zero matrix; InputError where a tuple of rates has another length than d_k."""
         if isinstance(self.rates, tuple) and len(self.rates) != state.d_k:
             raise InputError(f"`rates` of Mamba must hold d_k={state.d_k} numbers; got {len(self.rates)}.")
         return {"h": state.zeros(state.d_v, state.d_k)}
 
-    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return step (*batch, n, d_v) and rates (*batch, d_v, d_k) of these pairs."""
         xp, device = namespace(keys), ar.device_of(keys)
         full = dict(extras)
@@ -119,13 +120,13 @@ class Mamba(RecurrentStore):
         places = (np.arange(d_v) + 0.5) / max(1, d_v)
         return np.exp(math.log(low) + places * (math.log(high) - math.log(low)))
 
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule: h <- exp(D A) h + (D u) B^T."""
         xp = namespace(key)
         steps = transpose(extras["step"])
         return {"h": xp.exp(steps * extras["rates"]) * arrays["h"] + (steps * transpose(value)) @ key}
 
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule on a block of pairs at a time: the exponentials of a block at once, its states in turn."""
@@ -151,7 +152,7 @@ class Mamba(RecurrentStore):
             recalls.add(found[..., 0])
         return {"h": h}, None if queries is None else recalls.joined()
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return h x for each query."""
         return queries @ transpose(state["h"])
 
@@ -214,22 +215,22 @@ class Mamba2(RecurrentStore):
         """Linear, bounded, order matters; earlier pairs decay."""
         return _traits(self.decay, self.step)
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return the zero matrix."""
         return {"H": state.zeros(state.d_v, state.d_k)}
 
-    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return the decay of every pair (*batch, n) and its step, unless all steps are 1."""
         full = {"decay": decay_from(extras, self.decay, keys)}
         if "step" in extras or self.step != 1:
             full["step"] = number_or_array(extras.get("step"), self.step, keys)
         return full
 
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule: H <- a H + (D v) k^T."""
         return {"H": arrays["H"] * extras["decay"][..., None] + transpose(_scaled(value, extras)) @ key}
 
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule for a chunk at a time (kernels.chunked)."""
@@ -244,7 +245,7 @@ class Mamba2(RecurrentStore):
         )
         return {"H": transpose(state)}, recalls
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return H x for each query."""
         return queries @ transpose(state["H"])
 

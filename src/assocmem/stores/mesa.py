@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.errors import ConvergenceWarning, InputError
+from assocmem.contract.errors import ConvergenceWarning, InputError, warn
+from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, is_whole, require, require_gate
 from assocmem.contract.state import State
@@ -126,13 +126,13 @@ class MesaNet(RecurrentStore):
 
     # ------------------------------------------------------------------ writing
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return zero sums, or the inverse of the ridge."""
         if self.solver == "rls":
             return {"R": state.eye(state.d_k) / self.ridge, "W": state.zeros(state.d_v, state.d_k)}
         return {"H": state.zeros(state.d_k, state.d_k), "G": state.zeros(state.d_v, state.d_k)}
 
-    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return strength and decay of every pair."""
         full = {
             "strength": number_or_array(extras.get("strength"), self.strength, keys),
@@ -144,7 +144,7 @@ class MesaNet(RecurrentStore):
             self._warn_where_lost((state["R"],), keys, full["strength"])
         return full
 
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule for one pair."""
         strength, decay = extras["strength"][..., None], extras["decay"][..., None]
         if self.solver != "rls":
@@ -159,7 +159,7 @@ class MesaNet(RecurrentStore):
         R = R - transpose(gain) @ image
         return {"R": (R + transpose(R)) / 2, "W": W + transpose(value - key @ transpose(W)) @ gain}
 
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule for many pairs: sums at once without queries, a chunk at a time with them, rls pair by pair."""
@@ -170,7 +170,7 @@ class MesaNet(RecurrentStore):
             key, value = keys[..., at, :], values[..., at, :]
             own = {name: array[..., at] for name, array in extras.items()}
             if self.solver == "rls":
-                after = self.one(arrays, key, value, **own)
+                after = self.put_pair(arrays, key, value, **own)
             else:
                 later = later_decays(own["decay"])
                 kept, weighted = (
@@ -194,7 +194,7 @@ class MesaNet(RecurrentStore):
 
     # ------------------------------------------------------------------ recall
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return G (H + ridge I)^-1 q."""
         xp, wide = state.xp, working_dtype(state.dtype, state.xp)
         queries = in_dtype(queries, wide, xp)
@@ -284,12 +284,11 @@ class MesaNet(RecurrentStore):
         if not bool(xp.any(left)):
             return found
         worst, count = float(ar.to_numpy(xp.max(residuals))), int(ar.to_numpy(xp.sum(xp.astype(left, xp.int64))))
-        warnings.warn(
+        warn(
             f"{self.name}: conjugate gradients left {count} of {math.prod(residuals.shape)} queries with a relative "
             f"residual of up to {worst:.2g} after {self.max_steps} steps (tolerance {tolerance:.2g}); they were solved "
             'directly. Raise `max_steps` or `ridge`, or take solver="direct".',
             ConvergenceWarning,
-            stacklevel=5,
         )
         return xp.where(left[..., None], self._direct(dense(), queries, diagonal), found)
 

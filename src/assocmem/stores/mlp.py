@@ -9,17 +9,19 @@ from typing import Literal
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Similarity
+from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, require
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
 from assocmem.kernels.blockwise import in_dtype
-from assocmem.kernels.weighted_sum import WeightedSumStore
+from assocmem.kernels.weighted_sum import CAN, summed
 from assocmem.maps.activations import GELU, Activation, Custom, ReLU, SwiGLU, Swish
 
 
 @dataclass(frozen=True)
-class MLP(WeightedSumStore):
+class MLP(GrowingStore):
     """f(x) = V^T σ(K x): a two-layer perceptron whose hidden units are the stored pairs.
 
     activation: an Activation, or any function of an array of similarities that keeps its shape. It is applied
@@ -45,6 +47,7 @@ class MLP(WeightedSumStore):
 
     summary = "One hidden unit per pair, read through a nonlinearity σ."
     cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+    capabilities = CAN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", _as_activation(self.activation, "MLP"))
@@ -69,12 +72,17 @@ class MLP(WeightedSumStore):
         """Return the activation."""
         return Similarity(self.activation)
 
-    def _weigh(self, state: State, queries: Array, pairs: slice) -> Array:
-        return self.activation(_similarities(state, "keys", queries, pairs))
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return V^T σ(K x)."""
+
+        def weigh(x: Array, pairs: slice) -> Array:
+            return self.activation(_similarities(state, "keys", x, pairs))
+
+        return summed(self.name, weigh, state["values"], queries, ask)
 
 
 @dataclass(frozen=True)
-class GatedMLP(WeightedSumStore):
+class GatedMLP(GrowingStore):
     """f(x) = V^T (σ(G x) * K x): a gated linear unit whose gate has weights of its own, one row g_i per pair.
 
     `write` takes the gate rows as `gate=` (n, d_k). With g_i = k_i the weight is σ(s) s, a plain `MLP`.
@@ -97,6 +105,7 @@ class GatedMLP(WeightedSumStore):
 
     summary = "One hidden unit per pair with a gate of its own weights."
     cost = "write 2 d_k + d_v (copied), recall n (2 d_k + d_v)"
+    capabilities = CAN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", _as_activation(self.activation, "GatedMLP"))
@@ -124,9 +133,14 @@ class GatedMLP(WeightedSumStore):
         """Return the rows to keep."""
         return {"keys": keys, "gates": extras["gate"], "values": values}
 
-    def _weigh(self, state: State, queries: Array, pairs: slice) -> Array:
-        gates = self.activation(_similarities(state, "gates", queries, pairs))
-        return gates * _similarities(state, "keys", queries, pairs)
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return V^T (σ(G x) * K x)."""
+
+        def weigh(x: Array, pairs: slice) -> Array:
+            gates = self.activation(_similarities(state, "gates", x, pairs))
+            return gates * _similarities(state, "keys", x, pairs)
+
+        return summed(self.name, weigh, state["values"], queries, ask)
 
 
 def relu(bias: float = 0.0) -> MLP:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.errors import InputError
 from assocmem.contract.form import Similarity
+from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Source, Traits
+from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.maps.activations import Linear
 
 CHUNK = 64
@@ -44,61 +44,47 @@ class OuterProduct(Store):
         equation="correlation matrix memory M = sum_i v_i k_i^T",
     )
     cost = "write d_k d_v, recall d_k d_v"
+    capabilities = Capabilities(merges="adds", forgets=True, scan="own")
 
     @property
     def traits(self) -> Traits:
         """Linear, permutation-invariant, additive, bounded."""
         return _TRAITS
 
-    def blank(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array]:
         """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
-        """Add sum_i v_i k_i^T; a single pair's entry by entry, which costs less than a matrix product."""
-        columns = transpose(values)
-        return {"W": state["W"] + (columns * keys if keys.shape[-2] == 1 else columns @ keys)}
+        """Add sum_i v_i k_i^T."""
+        return {"W": state["W"] + _product(keys, values)}
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return W x for each query."""
         return queries @ transpose(state["W"])
 
-    def _scan(
+    def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
-        xp, count, parts = state.xp, int(keys.shape[-2]), []
+    ) -> tuple[Mapping[str, Array], Array]:
+        """Return the matrix after all pairs and the recalls, a chunk at a time."""
+        W, count, parts = state["W"], int(keys.shape[-2]), []
         for start in range(0, count, CHUNK):
             at = slice(start, min(start + CHUNK, count))
             k, v, q = keys[..., at, :], values[..., at, :], queries[..., at, :]
-            seen = xp.tril(q @ transpose(k), k=0 if read == "after" else -1)
-            parts.append(q @ transpose(state["W"]) + seen @ v)
-            state = self._write(state, k, v, {})
-        return state, xp.concat(parts, axis=-2)
+            seen = state.xp.tril(q @ transpose(k), k=0 if read == "after" else -1)
+            parts.append(q @ transpose(W) + seen @ v)
+            W = W + _product(k, v)
+        return {"W": W}, state.xp.concat(parts, axis=-2)
 
     def similarity(self, d_k: int, n: int) -> Similarity:
         """Return σ(s) = s."""
         return Similarity(Linear())
 
-    def merge(self, *states: State) -> State:
-        """Return the state that holds the pairs of all `states`: their matrices add, in the wider of their dtypes.
 
-        States that hold nothing add nothing. Raises InputError where sizes, batches or array libraries differ.
-        """
-        return self._added(states)
-
-    def forget(self, state: State, keys: Array, values: Array) -> State:
-        """Return the state without pairs that were written: their outer products are subtracted.
-
-        Parameters: keys (..., n, d_k) and values (..., n, d_v) as they were written. Raises InputError where
-        more pairs are given than are stored; pairs that were never written cannot be told apart from others.
-        """
-        keys, values, extras = self._checked_pairs(state, keys, values, {}, call="forget")
-        if keys.shape[-2] > state.n:
-            raise InputError(
-                f"`keys` of OuterProduct.forget must hold at most the {state.n} stored pairs; got {keys.shape[-2]}."
-            )
-        keys, values, _, state = self._same_dtype(state, keys, values, extras)
-        return state.having({"W": state["W"] - transpose(values) @ keys}, n=state.n - int(keys.shape[-2]))
+def _product(keys: Array, values: Array) -> Array:
+    """Return sum_i v_i k_i^T; of a single pair entry by entry, which costs less than a matrix product."""
+    columns = transpose(values)
+    return columns * keys if keys.shape[-2] == 1 else columns @ keys
 
 
 _TRAITS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)

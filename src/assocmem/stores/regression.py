@@ -8,12 +8,13 @@ from typing import Literal
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.errors import RecallOverflowError
+from assocmem.contract.recall import Ask, Dense, Mass, Recall
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, require
-from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
-from assocmem.contract.traits import Overwrite, Source, Traits
+from assocmem.contract.traits import Capabilities, Overwrite, Source, Traits
 from assocmem.kernels.attention import attend
 from assocmem.kernels.blockwise import in_dtype, item_count, working_dtype
 from assocmem.kernels.chunked import inverse_unit_lower
@@ -114,20 +115,39 @@ class WeightedRegression(GrowingStore):
             keeps_pairs=True,
         )
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """Masks and weights; recalls of shards join where each pair's share is its own. States of all pairs join."""
+        apart = self.decay == 1 and (self.function == "constant" or self.optimiser == "first-step")
+        return Capabilities(
+            masks=True,
+            gives=("weights", "mass") if apart else ("weights",),
+            merges="appends",
+            not_merged="with these choices a pair's share depends on the other pairs",
+        )
+
     # ------------------------------------------------------------------ recall
 
-    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
-        """Return weights times values, in blocks of queries."""
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return weights times values, in blocks of queries; with the mass of the undivided weights."""
         xp, wide = state.xp, working_dtype(state.dtype, state.xp)
         values, count = in_dtype(state["values"], wide, xp), int(queries.shape[-2])
         items = item_count(state.batch, tuple(queries.shape[:-2]))
         width = max(1, _TILE // max(1, state.n * items))
-        parts = []
+        values_of, kept = [], []
         for start in range(0, max(1, count), width):
             at = slice(start, min(start + width, count))
-            seen = None if mask is None else mask[..., at, :]
-            parts.append(self._weights(state, queries[..., at, :], seen) @ values)
-        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=-2)
+            seen = None if ask.mask is None else ask.mask[..., at, :]
+            weights = self._weights(state, queries[..., at, :], seen)
+            values_of.append(weights @ values)
+            kept.append(weights)
+        recalled, rows = (x[0] if len(x) == 1 else xp.concat(x, axis=-2) for x in (values_of, kept))
+        mass = None
+        if "mass" in ask.want and self.function == "constant":
+            mass = attend(state["keys"], state["values"], queries, self._beta(state.d_k), ask.visible).mass
+        elif "mass" in ask.want:
+            mass = Mass.of_sum(xp.sum(xp.abs(rows), axis=-1))
+        return Recall(recalled, Dense(rows) if "weights" in ask.want else None, mass)
 
     def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
         """Return the row of weights over the pairs that the fit gives to each query."""
@@ -198,17 +218,6 @@ class WeightedRegression(GrowingStore):
             solve = inverse_unit_lower(self.step * between * gram)
             rows.append(self.step * ((similar[..., at, :] * gamma[..., i : i + 1, :]) @ solve))
         return rows[0] if len(rows) == 1 else xp.concat(rows, axis=-2)
-
-    def _recall_with_mass(self, state: State, queries: Array, mask: Array | None) -> Recall:
-        if self.decay == 1 and self.function == "constant":
-            found = attend(state["keys"], state["values"], queries, self._beta(state.d_k), mask)
-            return found._replace(output=self._recall(state, queries, mask))
-        if self.decay == 1 and self.optimiser == "first-step":
-            return super()._recall_with_mass(state, queries, mask)
-        raise InputError(
-            "shards of WeightedRegression merge only where each pair's share is its own: function='constant', or "
-            "optimiser='first-step', with decay=1. Write the pairs into one store and use recall."
-        )
 
     def _beta(self, d_k: int) -> float:
         return math.sqrt(d_k) if self.beta is None else float(self.beta)

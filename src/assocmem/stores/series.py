@@ -10,12 +10,14 @@ from typing import Literal
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Similarity
+from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import register
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Source, Traits
+from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.kernels.blockwise import in_dtype, item_count
-from assocmem.kernels.weighted_sum import WeightedSumStore
+from assocmem.kernels.weighted_sum import CAN, summed
 from assocmem.maps.activations import ExpSeries
 from assocmem.maps.features import ExpSeriesFeatures
 
@@ -35,7 +37,7 @@ BLOCK_NUMBERS = 2**20
 
 
 @dataclass(frozen=True)
-class TruncatedExp(WeightedSumStore):
+class TruncatedExp(GrowingStore):
     """f(x) = sum_i σ(k_i . x) v_i with σ(s) = sum over p < terms of (beta s)^p / p!.
 
     terms: whole number from 1 to 1000 (1: every weight is 1; 2: 1 + beta s; more terms approach e^(beta s), softmax
@@ -64,6 +66,7 @@ class TruncatedExp(WeightedSumStore):
     summary = "The exponential cut to its first terms, over the pairs."
     source = KELES
     cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+    capabilities = CAN
 
     def __post_init__(self) -> None:
         _check(self.terms, self.beta, self.name)
@@ -77,9 +80,14 @@ class TruncatedExp(WeightedSumStore):
         """Return the truncated exponential."""
         return Similarity(_series(self.terms, self.beta, d_k))
 
-    def _weigh(self, state: State, queries: Array, pairs: slice) -> Array:
-        keys = in_dtype(state["keys"][..., pairs, :], queries.dtype, state.xp)
-        return _series(self.terms, self.beta, state.d_k)(queries @ transpose(keys))
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return V^T σ(K x)."""
+        sigma = _series(self.terms, self.beta, state.d_k)
+
+        def weigh(x: Array, pairs: slice) -> Array:
+            return sigma(x @ transpose(in_dtype(state["keys"][..., pairs, :], x.dtype, state.xp)))
+
+        return summed(self.name, weigh, state["values"], queries, ask)
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,7 @@ class TruncatedExpFeatures(Store):
     summary = "The exponential cut to its first terms, in a state that does not grow."
     source = KELES
     cost = "write dphi d_v, recall dphi d_v, dphi = C(d_k + terms - 1, terms - 1)"
+    capabilities = Capabilities(merges="adds", forgets=True)
 
     def __post_init__(self) -> None:
         _check(self.terms, self.beta, self.name)
@@ -124,7 +133,7 @@ class TruncatedExpFeatures(Store):
         """Return the truncated exponential."""
         return Similarity(_series(self.terms, self.beta, d_k))
 
-    def blank(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array]:
         """Return the zero matrix; InputError where it would have more than max_features columns."""
         width = self._map(state).width(state.d_k)
         if width > self.max_features:
@@ -141,7 +150,7 @@ class TruncatedExpFeatures(Store):
             total = total + transpose(values[..., at, :]) @ phi(keys[..., at, :])
         return {"W": total}
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return W φ(x), a block of queries at a time."""
         phi = self._map(state)
         parts = [phi(queries[..., at, :]) @ transpose(state["W"]) for at in self._blocks(state, queries)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +13,13 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Similarity
+from assocmem.contract.recall import Ask, Causal, Dense, Recall, Visible
 from assocmem.contract.register import register
-from assocmem.contract.slots import GrowingStore, Recall
+from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
-from assocmem.contract.traits import Source, Traits
+from assocmem.contract.traits import Capabilities, Option, Source, Traits
 from assocmem.kernels.attention import Beta, attend, attention_weights
-from assocmem.kernels.blockwise import Causal, Visible, in_dtype, item_count
+from assocmem.kernels.blockwise import in_dtype, item_count
 from assocmem.maps.activations import Exp
 from assocmem.maps.sharpness import POLICIES, Constant, ScalableSoftmax, Sharpness, as_sharpness
 
@@ -38,10 +39,13 @@ class SoftmaxAttention(GrowingStore):
 
     State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v) multiply-adds per
     recall, some megabytes of working memory whatever n and the number of queries are. A query that sees nothing
-    recalls zeros (not NaN), with log mass -inf and weights 0. Half precision is computed in float32; logits that
+    recalls zeros (not NaN), with a mass of -inf and weights 0. Half precision is computed in float32; logits that
     float32 does not hold to four digits are computed again in float64; beyond that RecallOverflowError is raised.
     Large recalls of plain NumPy arrays use several threads (`kernels.compute.thread_count`). A gradient at beta = inf
     flows through the values alone.
+    A recall takes `n_total`, the number of pairs of all shards together that a query can see: a whole number >= 0, or
+    one for each query. Without it n is counted in this state; the mass of a sharpness that depends on n needs it, as
+    shards recalled with their own n would merge into something else than the whole.
     Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `maps.sharpness`.
 
     >>> import numpy as np
@@ -71,6 +75,7 @@ class SoftmaxAttention(GrowingStore):
         ),
     )
     cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+    capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", scan="causal")
 
     def __post_init__(self) -> None:
         value = float(self.sharpness) if isinstance(self.sharpness, np.number) else self.sharpness
@@ -87,52 +92,19 @@ class SoftmaxAttention(GrowingStore):
         """Return σ(s) = e^(beta(n) (s - 1)), normalised."""
         return Similarity(Exp(self._beta_at(n, d_k)), normalised=True)
 
-    # `n_total` is what only a sharpness that depends on n needs, so the wider signature is this store's own.
-    def recall_with_mass(
-        self, state: State, queries: Array, *, mask: Array | None = None, n_total: Any = None
-    ) -> Recall:
-        """Return the recall (..., m, d_v) and the log of the weights' sum (..., m), for `merge`.
-
-        Parameters
-        ----------
-        queries, mask: as for `recall`.
-        n_total: number of pairs of all shards together that a query can see, a whole number >= 0 or an array of them
-            broadcasting to (..., m); `state.n` where this state is the whole memory. Needed where the sharpness
-            depends on n, without effect where it does not.
-
-        The log mass is in float64, of logits beta k.x without any shift; at beta = inf it is the largest similarity,
-        and `ties` counts the pairs that share it. Raises as `recall` does, and InputError where `n_total` is needed
-        and missing: shards recalled with their own n would merge into something else than the whole.
-        """
-        if n_total is None and self.sharpness.depends_on_n:
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return V^T softmax(beta K x); its mass is of logits beta k.x without any shift."""
+        counts = ask.options.get("n_total")
+        if counts is None and "mass" in ask.want and self.sharpness.depends_on_n:
             raise InputError(
-                f"`n_total` of SoftmaxAttention.recall_with_mass is needed, because {self.sharpness} depends on the "
-                "number of memories: give that of all shards together (state.n for a whole memory)."
+                f"`n_total` is needed for the mass of a recall of SoftmaxAttention: {self.sharpness} depends on "
+                "the number of memories: give that of all shards together (state.n for a whole memory)."
             )
-        queries = self._checked_queries(state, queries)
-        mask = self._checked_mask(state, queries, mask)
-        state = self._following(state, queries)
-        counts = None if n_total is None else _checked_counts(n_total, tuple(queries.shape[:-1]), state.batch)
-        with ar.overflow_unheard():
-            found = self._attend(state, self._as_state_dtype(state, queries), mask, counts)
-        return found._replace(output=self._finish(found.output, state, queries))
-
-    def _recall(self, state: State, queries: Array, mask: Array | None) -> Array:
-        return self._attend(state, queries, mask).output
-
-    def _attend(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Recall:
-        beta = self._beta(state, queries, visible, counts)
-        return attend(state["keys"], state["values"], queries, beta, visible)
-
-    def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
-        return attention_weights(state["keys"], queries, self._beta(state, queries, mask), mask)
-
-    def _scan(
-        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
-        first = state.n + (1 if read == "after" else 0)
-        state = self._write(state, keys, values, extras)
-        return state, self._attend(state, queries, Causal(first)).output
+        beta = self._beta(state, queries, ask.visible, counts)
+        found = attend(state["keys"], state["values"], queries, beta, ask.visible)
+        if "weights" not in ask.want:
+            return found
+        return replace(found, weights=Dense(attention_weights(state["keys"], queries, beta, ask.visible)))
 
     def _beta(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Beta:
         """Return the sharpness, one number or one for each query where n differs between them."""
@@ -171,21 +143,21 @@ def _visible_counts(mask: Array) -> Any:
     return np.broadcast_to(total, tuple(mask.shape[:-1]))
 
 
-def _checked_counts(n_total: Any, shape: tuple[int, ...], batch: tuple[int, ...]) -> Any:
-    counts = ar.to_numpy(ar.as_array(n_total, "n_total"))
-    wanted = (*ar.broadcast_shapes(shape[:-1], batch), shape[-1])
-    if counts.dtype.kind not in "iu" or (counts.size and counts.min() < 0):
-        raise InputError(f"`n_total` of SoftmaxAttention.recall_with_mass must be whole numbers >= 0; got {n_total!r}.")
-    try:
-        return np.broadcast_to(counts, wanted)
-    except ValueError:
-        raise InputError(
-            f"`n_total` of SoftmaxAttention.recall_with_mass must broadcast to {wanted}; got shape {counts.shape}."
-        ) from None
-
-
 _TRAITS = Traits(
-    linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=False, keeps_pairs=True
+    linear_in_values="shared",
+    permutation_invariant=True,
+    overwrite="averages",
+    constant_size=False,
+    keeps_pairs=True,
+    options=(
+        Option(
+            "n_total",
+            "number of pairs of all shards together that a query can see, where the sharpness depends on it",
+            low=0,
+            whole=True,
+            per_query=True,
+        ),
+    ),
 )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
+from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
@@ -70,7 +71,7 @@ class SuperposedMLP(Store):
         """Linear, permutation-invariant, additive, bounded."""
         return _OUTER
 
-    def blank(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array]:
         """Return the projections and a zero readout."""
         projections = _projections(self.seed, self.width, state)
         return {**projections, "B": state.zeros(state.d_v, int(projections["A"].shape[-2]))}
@@ -79,7 +80,7 @@ class SuperposedMLP(Store):
         """Add sum_i v_i φ(k_i)^T."""
         return {**state.arrays, "B": state["B"] + transpose(values) @ features(state, keys)}
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return B φ(x)."""
         return features(state, queries) @ transpose(state["B"])
 
@@ -118,9 +119,9 @@ class WhitenedMLP(LeastSquaresStore):
         """Linear, permutation-invariant, averaging, bounded."""
         return _WHITENED
 
-    def blank(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array]:
         """Return the projections and an empty factor."""
-        return {**_projections(self.seed, self.width, state), **super().blank(state)}
+        return {**_projections(self.seed, self.width, state), **super().init(state)}
 
     def _width(self, state: State) -> int:
         return _units(self.width, state.d_k)

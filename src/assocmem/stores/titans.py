@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, is_whole, require, require_gate
 from assocmem.contract.state import State
@@ -33,8 +34,8 @@ class Titans(RecurrentStore):
     momentum, forgetting: eta and alpha, numbers in [0, 1], for every pair unless `write` is given its own.
     depth: layers of the memory, whole number >= 1. 1 is a matrix; more is an MLP with tanh-GELU and no biases, whose
         hidden layers have expansion d_k units. Every layer's weights have their own momentum and forgetting.
-    expansion: whole number >= 1. init: standard deviation of a deep memory's last layer >= 0 (others 1/sqrt(fan-in));
-        seed: whole number >= 0 that draws them. A linear memory starts at 0.
+    expansion: whole number >= 1. init_std: standard deviation of a deep memory's last layer >= 0 (others
+        1/sqrt(fan-in)); seed: whole number >= 0 that draws them. A linear memory starts at 0.
 
     write takes `rate` (..., n), `momentum` (..., n) and `forgetting` (..., n). Where 2 theta |k|^2 exceeds
     `kernels.momentum.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
@@ -56,7 +57,7 @@ class Titans(RecurrentStore):
     forgetting: float = 0.0
     depth: int = field(default=1, kw_only=True)
     expansion: int = field(default=4, kw_only=True)
-    init: float = field(default=0.02, kw_only=True)
+    init_std: float = field(default=0.02, kw_only=True)
     seed: int = field(default=0, kw_only=True)
 
     remedy = _ADVICE
@@ -86,7 +87,9 @@ class Titans(RecurrentStore):
         require_gate(self, "forgetting", self.forgetting)
         require(is_whole(self.depth), "depth", self, "a whole number >= 1", self.depth)
         require(is_whole(self.expansion), "expansion", self, "a whole number >= 1", self.expansion)
-        require(is_number(self.init) and self.init >= 0, "init", self, "a finite number >= 0", self.init)
+        require(
+            is_number(self.init_std) and self.init_std >= 0, "init_std", self, "a finite number >= 0", self.init_std
+        )
         require(is_whole(self.seed, 0), "seed", self, "a whole number >= 0", self.seed)
 
     @property
@@ -111,14 +114,14 @@ class Titans(RecurrentStore):
         """Return the memory's architecture for keys of width d_k."""
         return InnerModel((self.expansion * d_k,) * (self.depth - 1), bias=False)
 
-    def blank(self, state: State) -> Arrays:
+    def init(self, state: State) -> Arrays:
         """Return the starting weights and momentum 0."""
-        weights = self.model(state.d_k).drawn(state, self.init if self.depth > 1 else 0.0, self.seed)
+        weights = self.model(state.d_k).drawn(state, self.init_std if self.depth > 1 else 0.0, self.seed)
         return weights | {f"momentum_{name}": 0 * array for name, array in weights.items()}
 
     # ------------------------------------------------------------------ rates
 
-    def settled(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return rate, momentum and forgetting of every pair; warn where they let the state grow."""
         full = {
             "rate": number_or_array(extras.get("rate"), 1.0, keys),
@@ -146,7 +149,7 @@ class Titans(RecurrentStore):
         if (excess > 0).any():
             worst = int(excess.argmax())
             step, bound = (float(ar.to_numpy(xp.reshape(x, (-1,)))[worst]) for x in (steps, bounds))
-            warn_unstable(self, "2 theta |k|^2", step, bound, _ADVICE, stacklevel=7)
+            warn_unstable(self, "2 theta |k|^2", step, bound, _ADVICE)
 
     def _doubled_rates(self, curvature: Array, d_k: int, rate: Array, momentum: Array, forgetting: Array) -> Array:
         """Return 2 theta of each pair, all arguments (..., n); curvature is |k|^2, or its bound in a deep memory."""
@@ -160,7 +163,7 @@ class Titans(RecurrentStore):
 
     # ------------------------------------------------------------------ one pair, many pairs, recall
 
-    def one(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
+    def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule for one pair."""
         d_k = int(key.shape[-1])
         model, rate, momentum, forgetting = self.model(d_k), extras["rate"], extras["momentum"], extras["forgetting"]
@@ -175,7 +178,7 @@ class Titans(RecurrentStore):
             after[f"momentum_{name}"] = pushed
         return after
 
-    def many(
+    def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule for a chunk at a time in a linear memory, pair by pair in a deep one."""
@@ -188,7 +191,7 @@ class Titans(RecurrentStore):
             asked = None if queries is None else queries[..., at, :]
             own = {name: array[..., at] for name, array in extras.items()}
             if self.depth > 1:
-                after = self.one(arrays, keys[..., at, :], values[..., at, :], **own)
+                after = self.put_pair(arrays, keys[..., at, :], values[..., at, :], **own)
                 if asked is not None:
                     recalls.append(self._read(after if read == "after" else arrays, asked))
                 arrays = after
@@ -205,15 +208,16 @@ class Titans(RecurrentStore):
             recalls += [] if out is None else [out]
         return arrays, xp.concat(recalls, axis=-2) if recalls else None
 
-    def _scan(
+    def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[State, Array]:
-        after, out = super()._scan(state, keys, values, queries, read, extras)
+    ) -> tuple[Arrays, Array]:
+        """Return the arrays after all pairs and the recalls; a deep memory that holds nothing recalls zeros."""
+        after, out = super().scanned(state, keys, values, queries, read, extras)
         if self.depth > 1 and read == "before" and state.n == 0:
             out = state.xp.concat([0 * out[..., :1, :], out[..., 1:, :]], axis=-2)
         return after, out
 
-    def get(self, state: State, queries: Array) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return M(q); zeros where nothing was written."""
         if state.n == 0:
             return queries @ state.zeros(state.d_k, state.d_v)
@@ -234,7 +238,7 @@ register(
         "forgetting": "share of the memory that fades with each pair, in [0, 1] (default 0)",
         "depth": "layers of the memory (whole number >= 1, default 1: a matrix)",
         "expansion": "hidden units per key dimension of a deep memory (default 4)",
-        "init": "standard deviation of a deep memory's last layer (default 0.02)",
+        "init_std": "standard deviation of a deep memory's last layer (default 0.02)",
         "seed": "seed of a deep memory's starting weights",
     },
 )

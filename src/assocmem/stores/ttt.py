@@ -27,7 +27,7 @@ class TTTLinear(InnerTraining):
         sum of |k_r.k_s| over the batch so far: every error shrinks or stays, whatever the keys.
     bias, norm, residual: the paper's layer has all three. norm: LayerNorm on the output, which then has length
         sqrt(d_v) whatever was stored. residual: trains towards v - k and recalls q + f(q); needs d_k = d_v.
-    init: standard deviation of W_0 >= 0 (the paper: 0.02); seed: whole number >= 0 that draws it.
+    init_std: standard deviation of W_0 >= 0 (the paper: 0.02); seed: whole number >= 0 that draws it.
 
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
@@ -72,7 +72,7 @@ class TTTLinear(InnerTraining):
     @property
     def traits(self) -> Traits:
         """Linear in the values without LayerNorm; what a rewrite inside a mini-batch does depends on the settings."""
-        affine = not self.norm and (self.residual or self.init != 0)
+        affine = not self.norm and (self.residual or self.init_std != 0)
         return Traits(
             linear_in_values="no" if self.norm else "shared",
             permutation_invariant=False,
@@ -97,8 +97,8 @@ class TTTMLP(InnerTraining):
         largest error (as with keys much shorter than 1). Biases are off by default: on unit keys their constant
         share in the gradients' overlap outweighs that of the keys.
     expansion: hidden units per key dimension, whole number >= 1.
-    init: standard deviation of W_2 >= 0. hidden_init: that of W_1; None for 1/sqrt(d_k), which gives unit keys the
-        hidden activity that about 0.02 gives the paper's keys of length sqrt(d_k) = 8.
+    init_std: standard deviation of W_2 >= 0. hidden_init_std: that of W_1; None for 1/sqrt(d_k), which gives unit keys
+        the hidden activity that about 0.02 gives the paper's keys of length sqrt(d_k) = 8.
 
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
@@ -115,8 +115,8 @@ class TTTMLP(InnerTraining):
     [2, 3]
     """
 
-    init: float = 0.02
-    hidden_init: float | None = None
+    init_std: float = 0.02
+    hidden_init_std: float | None = None
     expansion: int = 4
 
     equation = "f(x) = W_2 gelu(W_1 x), W_l <- W_l0 - step sum_s rate_s grad 1/2 |f(k_s) - v_s|^2 per mini-batch"
@@ -134,8 +134,8 @@ class TTTMLP(InnerTraining):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(is_whole(self.expansion), "expansion", self, "a whole number >= 1", self.expansion)
-        fits = self.hidden_init is None or (is_number(self.hidden_init) and self.hidden_init >= 0)
-        require(fits, "hidden_init", self, "a finite number >= 0, or None for 1/sqrt(d_k)", self.hidden_init)
+        fits = self.hidden_init_std is None or (is_number(self.hidden_init_std) and self.hidden_init_std >= 0)
+        require(fits, "hidden_init_std", self, "a finite number >= 0, or None for 1/sqrt(d_k)", self.hidden_init_std)
 
     def model(self, d_k: int) -> InnerModel:
         """Return the model with one hidden layer of expansion d_k units."""
@@ -143,7 +143,7 @@ class TTTMLP(InnerTraining):
 
     def start(self, state: State) -> dict[str, Array]:
         """Return the weights of a model that has learned nothing."""
-        return self.model(state.d_k).drawn(state, self.init, self.seed, self.hidden_init)
+        return self.model(state.d_k).drawn(state, self.init_std, self.seed, self.hidden_init_std)
 
     @property
     def traits(self) -> Traits:
@@ -157,7 +157,7 @@ _OPTIONS = {
     "bias": "whether layers have biases (default false; the paper's have)",
     "norm": "LayerNorm on the output, for values of mean 0 and variance 1 (default false)",
     "residual": "train towards v - k and recall q + f(q), for d_k = d_v (default false)",
-    "init": "standard deviation of the last layer's starting weights (>= 0)",
+    "init_std": "standard deviation of the last layer's starting weights (>= 0)",
     "seed": "seed of the starting weights",
 }
 
@@ -168,7 +168,7 @@ register(
     summary=TTTMLP.summary,
     options={
         **_OPTIONS,
-        "hidden_init": "standard deviation of the first layer's starting weights (default 1/sqrt(d_k))",
+        "hidden_init_std": "standard deviation of the first layer's starting weights (default 1/sqrt(d_k))",
         "expansion": "hidden units per key dimension (whole number >= 1, default 4)",
     },
 )
