@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import LeastSquares
 from assocmem.lab.capacity import capacity as measured_capacity
 from assocmem.lab.measure import measure
 from assocmem.maps.activations import Exp
-from assocmem.theory import best_sharpness, optimal_capacity, optimal_ratio, ratio, softmax_ratio
-from assocmem.theory.ridge import ridge_ratio
+from assocmem.maps.sharpness import as_sharpness
+from assocmem.theory import best_sharpness, capacity, ratio
 from commandline import asked
 
 OWN = '''
@@ -244,12 +245,14 @@ def test_argmax_has_no_finite_capacity(ask, beta):
 
 def test_ridge_theory_becomes_the_outer_products():
     for ridge in (0.0, 0.1, 1e300):
-        assert ridge_ratio(2, 1e300, ridge=ridge).value == pytest.approx(math.sqrt(1e300 / 2))
-        assert ridge_ratio(64, 1e18, ridge=ridge, cosine=0.5).value == pytest.approx(2 * math.sqrt(1e18 / 64), rel=1e-9)
-        faint = ridge_ratio(64, 500, ridge=ridge, cosine=1e-50).value
-        assert ridge_ratio(64, 500, ridge=ridge, cosine=1e-200).value == pytest.approx(1e150 * faint)
+        assert ratio(LeastSquares(ridge), 2, 1e300).value == pytest.approx(math.sqrt(1e300 / 2))
+        assert ratio(LeastSquares(ridge), 64, 1e18, cosine=0.5).value == pytest.approx(
+            2 * math.sqrt(1e18 / 64), rel=1e-9
+        )
+        faint = ratio(LeastSquares(ridge), 64, 500, cosine=1e-50).value
+        assert ratio(LeastSquares(ridge), 64, 500, cosine=1e-200).value == pytest.approx(1e150 * faint)
     for ridge in (1e19, 1e21):  # either side of where the short form begins
-        assert ridge_ratio(64, 500, ridge=ridge, cosine=0.5).value == pytest.approx(
+        assert ratio(LeastSquares(ridge), 64, 500, cosine=0.5).value == pytest.approx(
             2 * math.sqrt(500 / 64 * (1 - 1 / 500)), rel=1e-9
         )
 
@@ -257,17 +260,19 @@ def test_ridge_theory_becomes_the_outer_products():
 @pytest.mark.parametrize("law", ["sphere", "gaussian"])
 @pytest.mark.parametrize("statistic", ["mean", "rms", "median"])
 def test_optimal_capacity_at_the_ends_of_the_floats(law, statistic):
-    near = optimal_capacity(64, ratio=1e-300, law=law, statistic=statistic).value
+    near = capacity(LeastSquares(), 64, ratio=1e-300, law=law, statistic=statistic).value
     assert near == pytest.approx(64.001006 if statistic == "median" else 64.0, rel=1e-8)
-    far = optimal_capacity(64, ratio=1e300, law=law, statistic=statistic).log_value
-    step = optimal_capacity(64, ratio=1e100, law=law, statistic=statistic).log_value
+    far = capacity(LeastSquares(), 64, ratio=1e300, law=law, statistic=statistic).log_value
+    step = capacity(LeastSquares(), 64, ratio=1e100, law=law, statistic=statistic).log_value
     assert far - step == pytest.approx(2 * math.log(1e200), rel=1e-9)
 
 
 @pytest.mark.parametrize("law", ["sphere", "gaussian"])
 def test_medians_of_few_degrees_of_freedom_meet(law):
     """The leading power takes over at 0.05 degrees of freedom, M - d."""
-    below, above = (optimal_ratio(64, 64 + x, law=law, statistic="median").log_value for x in (0.04999, 0.05001))
+    below, above = (
+        ratio(LeastSquares(), 64, 64 + x, law=law, statistic="median").log_value for x in (0.04999, 0.05001)
+    )
     assert above - below == pytest.approx(0.00002 * math.log(2) / 0.05**2, rel=1e-3)
 
 
@@ -301,7 +306,7 @@ def test_design_compares_policies_of_sharpness(ask):
     assert next(row["ratio"] for row in rows.values()) == pytest.approx(0.1)
     for name in ("log-n", "qwen", "yarn"):
         row = rows[f"softmax, {name} from 1024"]
-        assert row["ratio"] == softmax_ratio(name, 64, 1e6).value
+        assert row["ratio"] == ratio(as_sharpness(name), 64, 1e6).value
         assert row["feasible"] is (row["ratio"] <= 0.1)
         assert row["numbers_held"] == 128e6
     assert "softmax, yarn from 1024" in ask("design", "--memories", "1e6").out

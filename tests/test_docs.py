@@ -94,10 +94,8 @@ def test_the_readmes_rule_keeps_the_contract(tmp_path, monkeypatch):
 
 def test_the_readmes_capacities_are_those_of_theory():
     claim = re.search(r"linearly holds (\d+) memories.* ([\d,]+), read through.* ([\d.]+) million", README, re.S)
-    linear, squared = (
-        theory.capacity(make_store(key).similarity(64, 2), 64).value for key in ("outer-product", "squared-relu")
-    )
-    whole = theory.softmax_capacity(Constant(8.0), 64).value
+    linear, squared = (theory.capacity(make_store(key).form(64), 64).value for key in ("outer-product", "squared-relu"))
+    whole = theory.capacity(Constant(8.0), 64).value
     assert int(claim[1]) == round(linear)
     assert int(claim[2].replace(",", "")) == round(squared)
     assert float(claim[3]) == round(whole / 1e6, 2)

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from assocmem import theory
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import DeltaRule, LeastSquares
 from assocmem.inputs import EqualCosine
 from assocmem.lab.capacity import capacity
-from assocmem.lab.predicted import predicted_capacity, predicted_ratio
 from assocmem.lab.scaling import declared_exponent, fitted_exponent
 from assocmem.maps.activations import Exp, ExpSeries, Linear, ReLU, SwiGLU
 from assocmem.maps.sharpness import LogN, QwenLogN, ScalableSoftmax
 from assocmem.stores.mlp import MLP
-from assocmem.stores.optimal import OptimalLinear
 from assocmem.stores.softmax import SoftmaxAttention
 
 EXACT = [
@@ -61,9 +61,7 @@ def test_a_sharpness_that_grows_is_not_reached():
     found = capacity(("su", SoftmaxAttention(LogN())), 64, largest=2**17)
     assert found.measured.value is None
     assert "not reached below M = 131072; the ratio there is 0.00" in found.measured.reason
-    assert found.measured.ratio_there == pytest.approx(
-        predicted_ratio(("su", SoftmaxAttention(LogN())), 64, 2**17).value, rel=0.02
-    )
+    assert found.measured.ratio_there == pytest.approx(theory.ratio(LogN(), 64, 2**17).value, rel=0.02)
 
 
 def test_a_sharpness_that_grows_too_slowly_is_reached():
@@ -140,11 +138,11 @@ def test_impossible_questions_are_refused(settings, words):
 
 
 def test_predictions_say_why_there_is_none():
-    assert "no formula" in predicted_capacity("delta-net", 64).reason
-    assert "none for its capacity" in predicted_capacity(OptimalLinear(0.5), 64).reason
-    assert "no formula" in predicted_ratio("delta-net", 64, 10).reason
-    assert predicted_ratio(("ridge", OptimalLinear(1.0)), 64, 128, statistic="mean").value is None
-    assert predicted_ratio("optimal-linear", 64, 128, law="gaussian", statistic="mean").value == pytest.approx(
+    assert "no formula" in theory.capacity(DeltaRule(), 64).reason
+    assert "none for its capacity" in theory.capacity(LeastSquares(0.5), 64).reason
+    assert "no formula" in theory.ratio(DeltaRule(), 64, 10).reason
+    assert theory.ratio(LeastSquares(1.0), 64, 128, statistic="mean").value is None
+    assert theory.ratio(LeastSquares(), 64, 128, law="gaussian", statistic="mean").value == pytest.approx(
         1.0078, rel=1e-3
     )
 

@@ -154,7 +154,7 @@ def test_noisy_queries_meet_theory():
 def test_other_laws_of_keys_have_their_own_theory():
     law = EqualCosine(0.25)
     (row,) = key_curves(["outer-product"], 32, [60], trials=200, keys=law, workers=1)
-    want = theory.law_ratio("equal-cosine", Linear(), 32, 60, rho=0.25).value
+    want = theory.ratio(Linear(), 32, 60, law="equal-cosine", rho=0.25).value
     assert row["theory"] == want
     assert row["value"] == pytest.approx(want, rel=0.02)
 

@@ -405,11 +405,11 @@ def test_traits_and_similarity() -> None:
     for name, store in STORES.items():
         assert store.traits.overwrite == ("averages" if store.normalise else "adds"), name
         assert store.traits.permutation_invariant
-    found = LinearAttention(ExpSeriesFeatures(3)).similarity(16, 10)
+    found = LinearAttention(ExpSeriesFeatures(3)).form(16)
     assert found is not None
     assert found.sigma == ExpSeries(3, 4.0)
     assert found.normalised
-    assert LinearAttention().similarity(16, 10) is None
+    assert LinearAttention().form(16).sigma is None
 
 
 @pytest.mark.parametrize("key", ["linear-attention", "dpfp"])

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.form import ChannelDecay, Decay, KernelSum
 from assocmem.contract.store import Store
 from assocmem.kernels.chunked import outer_chunks
+from assocmem.maps.activations import Linear
 from assocmem.stores.lookup import make_store
 from assocmem.stores.mamba import Mamba, Mamba2
 from assocmem.stores.outer import OuterProduct
@@ -293,11 +295,11 @@ def test_defaults_recall_what_was_stored() -> None:
         for channel in range(3):
             ratio = found[:, channel] / values[:, channel]
             assert (ratio > 0).all(), "each value comes back with its sign, scaled by step and decay"
-    steps = Mamba()._channel_steps(5)
+    steps = Mamba().form(6).steps(5)
     assert steps[0] > 1e-3
     assert steps[-1] < 0.1
     assert np.allclose(np.diff(np.log(steps)), np.diff(np.log(steps))[0])
-    assert Mamba(step=0.5)._channel_steps(1).tolist() == [0.5]
+    assert Mamba(step=0.5).form(6).steps(1).tolist() == [0.5]
 
 
 def test_each_channel_of_mamba_has_its_own_weights() -> None:
@@ -322,9 +324,10 @@ def test_order_matters_and_the_first_value_decays() -> None:
 
 
 def test_similarity_is_offered_only_where_nothing_decays() -> None:
-    assert Mamba2().similarity(8, 10) is None
-    assert Mamba2(decay=1.0).similarity(8, 10) is not None
-    assert Mamba().similarity(8, 10) is None
+    assert Mamba2().form(8) == Decay(0.99)
+    assert Mamba2(decay=1.0).form(8) == KernelSum(Linear())
+    assert Mamba2(step=0.0).form(8) is None
+    assert Mamba(step=0.5).form(2) == ChannelDecay((-1.0, -2.0), 0.5, 0.5)
 
 
 def test_extras_are_checked_and_settings_refused() -> None:

@@ -75,7 +75,7 @@ def test_recall_is_the_values_times_the_activation_of_the_similarities(case, lib
     weights = formula(queries @ np.swapaxes(keys, -1, -2))
     np.testing.assert_allclose(to_numpy(store.recall(state, xp.asarray(queries))), weights @ values, atol=1e-12)
     np.testing.assert_allclose(to_numpy(weights_of(store, state, xp.asarray(queries))), weights, atol=1e-12)
-    sigma = store.similarity(5, 17)
+    sigma = store.form(5)
     np.testing.assert_allclose(to_numpy(sigma.sigma(xp.asarray(queries))), formula(queries), atol=1e-12)
     assert not sigma.normalised
 
@@ -118,7 +118,7 @@ def test_swiglu_with_a_gate_of_its_own_equal_to_the_keys_is_the_shared_one():
     assert (shared, own) == (MLP(SwiGLU()), GatedMLP(Swish()))
     expected = shared.recall(written(shared, keys, values), queries)
     np.testing.assert_allclose(own.recall(written(own, keys, values, gate=keys), queries), expected, atol=1e-11)
-    assert own.similarity(8, 40) is None
+    assert own.form(8) is None
 
 
 def test_relu_halves_the_squared_interference_of_keys_and_their_negatives():
@@ -154,7 +154,7 @@ def test_the_articles_capacities_follow_from_the_activations():
     density /= (steps * density).sum()
     exact = {"relu": 128, "squared-relu": 2816, "cubed-relu": 38_297.6, "swiglu": 2956.5}
     for key, others in exact.items():
-        sigma = make_store(key).similarity(d, 100).sigma
+        sigma = make_store(key).form(d).sigma
         ratio = sigma(np.ones(1))[0] ** 2 / (steps * density * sigma(nodes) ** 2).sum()
         assert math.isclose(ratio, others, rel_tol=2e-4), (key, ratio)
 

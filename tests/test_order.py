@@ -13,23 +13,17 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import ChannelDecay, Decay, DeltaRule, KernelSum, Momentum
 from assocmem.contract.state import Pairs
 from assocmem.inputs import draw_pairs
-from assocmem.lab.forgetting import predicted_age_ratio, predicted_left, predicted_signal
 from assocmem.lab.recency import age_curves, pass_curves, rewrite_curves
+from assocmem.maps.activations import Linear
 from assocmem.ruler import recall_weights
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
-from assocmem.theory.decay import (
-    channel_signal,
-    delta_ratio,
-    delta_signal,
-    fading_ratio,
-    fading_signal,
-    log_geometric,
-)
-from assocmem.theory.momentum import momentum_ratio, momentum_signal
+from assocmem.theory import old_value_left, ratio_by_age, signal_by_age
+from assocmem.theory.decay import log_geometric
 
 Z = 4.5
 D, N, TRIALS = 6, 14, 6000
@@ -78,9 +72,9 @@ def compare(weights: np.ndarray, age: int, step: float, mean: float | None, rms:
 def test_the_delta_rules_signal_and_interference_are_the_closed_forms(strength: float, decay: float) -> None:
     weights = weights_of_rule(unit_keys(1), strength, decay=decay)
     for age in AGES:
-        mean = delta_signal(D, age, strength=strength, decay=decay, statistic="mean").value
-        rms = delta_signal(D, age, strength=strength, decay=decay).value
-        quotient = delta_ratio(D, N, age, strength=strength, decay=decay).value
+        mean = signal_by_age(DeltaRule(strength, decay), D, age, statistic="mean").value
+        rms = signal_by_age(DeltaRule(strength, decay), D, age).value
+        quotient = ratio_by_age(DeltaRule(strength, decay), D, N, age).value
         assert max(map(abs, compare(weights, age, strength, mean, rms, quotient))) < Z
 
 
@@ -89,10 +83,10 @@ def test_momentum_and_forgetting_follow_the_recursion_of_moments(
     step: float, momentum: float, forgetting: float
 ) -> None:
     weights = weights_of_rule(unit_keys(2), step, momentum=momentum, kept=1 - forgetting)
-    rule = {"step": step, "momentum": momentum, "forgetting": forgetting}
+    rule = Momentum(step, momentum, forgetting)
     for age in AGES:
-        mean = momentum_signal(D, age, statistic="mean", **rule).value
-        rms, quotient = momentum_signal(D, age, **rule).value, momentum_ratio(D, N, age, **rule).value
+        mean = signal_by_age(rule, D, age, statistic="mean").value
+        rms, quotient = signal_by_age(rule, D, age).value, ratio_by_age(rule, D, N, age).value
         assert max(map(abs, compare(weights, age, step, mean, rms, quotient))) < Z
 
 
@@ -101,7 +95,7 @@ def test_a_wrong_law_of_the_disturbance_is_noticed() -> None:
     weights = weights_of_rule(unit_keys(1), 1.0)
     age = 4
     share = weights[:, N - 1 - age, N - 1 - age]
-    assert abs(z_of(share**2, delta_signal(D, age, statistic="mean").value ** 2)) > 3 * Z
+    assert abs(z_of(share**2, signal_by_age(DeltaRule(), D, age, statistic="mean").value ** 2)) > 3 * Z
     assert abs(z_of(share**2, (1 - 1 / D) ** age)) > 3 * Z
     assert abs(z_of(share, (1 - 2 / D) ** age)) > 3 * Z
 
@@ -109,10 +103,10 @@ def test_a_wrong_law_of_the_disturbance_is_noticed() -> None:
 def test_momentum_without_momentum_is_the_delta_rule() -> None:
     for age, step in ((0, 0.3), (3, 1.0), (40, 1.9)):
         for statistic in ("rms", "mean"):
-            a = momentum_signal(20, age, step=step, momentum=0.0, statistic=statistic).value
-            assert a == pytest.approx(delta_signal(20, age, strength=step, statistic=statistic).value, rel=1e-12)
-        ratio = momentum_ratio(20, 60, age, step=step, momentum=0.0).value
-        assert ratio == pytest.approx(delta_ratio(20, 60, age, strength=step).value, rel=1e-11)
+            a = signal_by_age(Momentum(step), 20, age, statistic=statistic).value
+            assert a == pytest.approx(signal_by_age(DeltaRule(step), 20, age, statistic=statistic).value, rel=1e-12)
+        ratio = ratio_by_age(Momentum(step), 20, 60, age).value
+        assert ratio == pytest.approx(ratio_by_age(DeltaRule(step), 20, 60, age).value, rel=1e-11)
 
 
 @pytest.mark.parametrize("decay", [1.0, 0.9, 0.3])
@@ -123,42 +117,44 @@ def test_a_decaying_matrix_has_its_rms_ratio(decay: float) -> None:
     for age in AGES:
         j = N - 1 - age
         ratio2 = (np.sum(weights[:, j] ** 2, axis=-1) - powers[j] ** 2) / powers[j] ** 2
-        assert abs(z_of(ratio2, fading_ratio(D, N, age, decay).value ** 2)) < Z
+        assert abs(z_of(ratio2, ratio_by_age(Decay(decay), D, N, age).value ** 2)) < Z
 
 
 def test_mambas_channels_decay_by_their_second_moments() -> None:
-    rates, steps = -np.array([0.2, 0.5, 1.0, 1.5, 2.0, 0.0]), np.array([0.1, 0.7])
+    form = ChannelDecay((-0.2, -0.5, -1.0, -1.5, -2.0, 0.0), 0.1, 0.7)
+    rates, steps = np.array(form.rates), form.steps(2)
     keys = unit_keys(4, n=1)[:, 0]
     for age in (0, 1, 5):
         own = (keys**2) @ np.exp(age * steps[:, None] * rates).T * steps
         square = np.sum(own**2, axis=-1) / np.sum(steps**2)
-        assert abs(z_of(square, channel_signal(list(rates), list(steps), age).value ** 2)) < Z
+        assert abs(z_of(square, signal_by_age(form, D, age, d_v=2).value ** 2)) < Z
 
 
 def test_theory_at_its_edges() -> None:
-    assert fading_signal(0, 0.0).value == 1.0
-    assert fading_signal(3, 0.0).value == 0.0
-    assert fading_ratio(8, 5, 0, 0.0).value == 0.0
-    assert fading_ratio(8, 5, 1, 0.0).value is None
-    assert fading_signal(10**6, 0.5).log_value == pytest.approx(10**6 * math.log(0.5))
-    assert fading_ratio(64, 1, 0, 0.9).value == 0.0
-    assert delta_signal(1, 5).value == 0.0  # the one direction is written over
-    assert delta_ratio(1, 6, 3).value is None
-    assert delta_signal(1, 3, strength=2.0, statistic="mean").value is None
-    assert delta_signal(9, 4, strength=0.0).value == 1.0
-    assert delta_ratio(9, 4, 1, strength=0.0).value is None
-    assert delta_ratio(9, 40, 0).value == 0.0  # what the newest unit key recalls is its own value alone
+    assert signal_by_age(Decay(0.0), D, 0).value == 1.0
+    assert signal_by_age(Decay(0.0), D, 3).value == 0.0
+    assert ratio_by_age(Decay(0.0), 8, 5, 0).value == 0.0
+    assert ratio_by_age(Decay(0.0), 8, 5, 1).value is None
+    assert signal_by_age(Decay(0.5), D, 10**6).log_value == pytest.approx(10**6 * math.log(0.5))
+    assert ratio_by_age(Decay(0.9), 64, 1, 0).value == 0.0
+    assert signal_by_age(DeltaRule(), 1, 5).value == 0.0  # the one direction is written over
+    assert ratio_by_age(DeltaRule(), 1, 6, 3).value is None
+    assert signal_by_age(DeltaRule(2.0), 1, 3, statistic="mean").value is None
+    assert signal_by_age(DeltaRule(0.0), 9, 4).value == 1.0
+    assert ratio_by_age(DeltaRule(0.0), 9, 4, 1).value is None
+    assert ratio_by_age(DeltaRule(), 9, 40, 0).value == 0.0  # what the newest unit key recalls is its own value alone
     assert math.exp(log_geometric(math.log(2), 4)) == pytest.approx(15)
     for call in (
-        lambda: fading_signal(-1, 0.5),
-        lambda: fading_signal(1, 1.5),
-        lambda: delta_signal(8, 1, strength=2.5),
-        lambda: delta_signal(8, 1, statistic="median"),
-        lambda: delta_ratio(8, 4, 4),
-        lambda: momentum_signal(8, 1, step=0.0, momentum=0.0),
-        lambda: momentum_signal(8, 1, step=1.0, momentum=0.0, statistic="median"),
-        lambda: channel_signal([1.0], [1.0], 0),
-        lambda: channel_signal([-1.0], [0.0], 0),
+        lambda: signal_by_age(Decay(0.5), D, -1),
+        lambda: signal_by_age(Decay(1.5), D, 1),
+        lambda: signal_by_age(DeltaRule(2.5), 8, 1),
+        lambda: signal_by_age(DeltaRule(), 8, 1, statistic="median"),
+        lambda: ratio_by_age(DeltaRule(), 8, 4, 4),
+        lambda: signal_by_age(Momentum(0.0), 8, 1),
+        lambda: signal_by_age(Momentum(1.0), 8, 1, statistic="median"),
+        lambda: ChannelDecay((1.0,), 1.0, 1.0),
+        lambda: ChannelDecay((-1.0,), 0.0, 1.0),
+        lambda: signal_by_age(ChannelDecay((-1.0,), 1.0, 1.0), 8, 0),
     ):
         with pytest.raises(InputError):
             call()
@@ -196,7 +192,7 @@ def test_the_wrong_theory_would_be_noticed() -> None:
     rows = age_curves(["delta-net"], 24, 48, [10, 25], trials=96, d_v=8, workers=1, seed=5)
     for row in rows:
         if row["quantity"] == "signal" and row["age"]:
-            assert not row["low"] <= predicted_signal("outer-product", 24, row["age"]).value <= row["high"]
+            assert not row["low"] <= signal_by_age(KernelSum(Linear()), 24, row["age"]).value <= row["high"]
 
 
 def test_ages_do_not_depend_on_the_workers_nor_on_other_stores() -> None:
@@ -213,7 +209,7 @@ def test_the_newest_pair_of_the_delta_rule_is_exact_and_its_age_is_counted_from_
     assert ratio[29] > 1
     quotient = {r["age"]: r["theory_quotient"] for r in rows if r["quantity"] == "ratio"}
     assert quotient[0] == 0
-    assert quotient[29] == pytest.approx(predicted_age_ratio("delta-net", 16, 30, 29).value)
+    assert quotient[29] == pytest.approx(ratio_by_age(DeltaRule(), 16, 30, 29).value)
 
 
 def test_stores_that_are_not_linear_have_the_projection_ratio_alone() -> None:
@@ -239,7 +235,7 @@ def test_what_is_left_of_a_value_whose_key_is_written_again() -> None:
     assert left("gated-delta-net", [1])[1] == pytest.approx(0, abs=1e-12)
     # A twin of the delta rule that takes half of it back must not pass for one that replaces.
     assert left(DeltaNet(strength=0.5), [1])[1] == pytest.approx(0.5)
-    assert predicted_left("delta-net", 16, 2, 1).value is None
+    assert old_value_left(DeltaRule(), 16, 2, 1).value is None
 
 
 def test_a_rewrite_is_measured_as_by_hand() -> None:

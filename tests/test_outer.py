@@ -127,4 +127,4 @@ def test_narrow_integers_and_half_precision_accumulate_in_wide_numbers():
 def test_its_key_and_class_are_the_same_store():
     assert make_store("outer-product") == STORE
     assert key_of(STORE) == "outer-product"
-    assert STORE.similarity(3, 5).sigma(np.array([0.3])).tolist() == [0.3]
+    assert STORE.form(3).sigma(np.array([0.3])).tolist() == [0.3]

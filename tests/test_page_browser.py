@@ -170,7 +170,7 @@ def test_bars_follow_mouse_and_keyboard_and_agree_with_the_library(tab):
     tab.slide("#m", 1.0)
     assert tab.text("#m-out") == "1,024"
     tab.shows("#ratio", ratio_of("outer", 1024))
-    tab.shows("#expected", theory.ratio(offer.choice("outer").store(8).similarity(64, 1), 64, 1024).value)
+    tab.shows("#expected", theory.ratio(offer.choice("outer").store(8).form(64), 64, 1024).value)
     assert tab.text("#verdict") == "recall fails"
     assert tab.page.get_attribute("#m", "aria-valuetext") == "1024 memories"
     tab.press("#m", "ArrowLeft", "ArrowLeft", "PageDown")
@@ -250,7 +250,7 @@ def test_curves_are_hidden_shown_and_in_step_with_the_bars(tab):
     tab.press("#m", "End")
     tab.page.click("#curves summary")
     row = tab.page.locator("#curves-table tbody tr", has_text="softmax").locator("td").all_text_contents()
-    close(float(row[0]), theory.ratio(offer.choice("softmax").store(8).similarity(64, 1), 64, 1024).value)
+    close(float(row[0]), theory.ratio(offer.choice("softmax").store(8).form(64), 64, 1024).value)
     assert row[1] == "1,272,264"
     expect(tab.page.locator("#curves-chart")).to_have_attribute("data-rows", re.compile("marker 1, here 1"))
     tab.page.click("#curves summary")
@@ -281,7 +281,7 @@ def test_long_contexts_and_the_calculator(tab):
     tab.press("#long-beta", "Home")
     expect(tab.page.locator("#long-text")).to_contain_text("β = 0.5")
     close(float(rows.nth(0).locator("td").nth(1).text_content().replace(",", "")),
-          theory.ratio(offer.choice("softmax").store(0.5).similarity(64, 1), 64, 2**21).value)  # fmt: skip
+          theory.ratio(offer.choice("softmax").store(0.5).form(64), 64, 2**21).value)  # fmt: skip
     tab.press("#reference", "End")
     expect(tab.page.locator("#long-text")).to_contain_text("8,192")
     tab.slide("#need-m", 0.0)

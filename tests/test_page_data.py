@@ -15,7 +15,6 @@ from assocmem.contract.errors import AssocmemError, InputError
 from assocmem.contract.state import Pairs
 from assocmem.experiments import activations, long_contexts
 from assocmem.inputs.glyphs import glyphs
-from assocmem.lab.predicted import predicted_capacity, predicted_ratio
 from assocmem.maps.activations import Exp, ReLU
 from assocmem.page import bars, contexts, curves, data, hand, head, offer, specs, streams, why
 from assocmem.page.vendor import STATIC
@@ -45,7 +44,7 @@ def test_bars_are_the_rulers_weights_of_real_stores(name):
     row = shown["rows"][at] if name == "optimal" else shown["row"][:96]
     assert np.allclose(row, weights[0] / weights[0, 0], rtol=6e-4, atol=1e-9)
     assert np.isclose(shown["signal"][at], abs(weights[0, 0]), rtol=1e-4)
-    expected = predicted_ratio(store, 32, 96, cosine=0.9).value
+    expected = theory.ratio(store.form(32), 32, 96, cosine=0.9).value
     assert np.isclose(shown["expected"][at], expected, rtol=1e-4)
 
 
@@ -71,10 +70,10 @@ def test_curves_hold_theory_and_measurements_that_agree_with_it():
     shown = loaded("curves/32/4") | {"optimal": loaded("optimal/32")}
     assert set(shown["theory"]) == {choice.id for choice in offer.CHOICES}
     for name, line in shown["theory"].items():
-        statistic = bars.statistic_of(name)
+        statistic = bars.statistic_of(name, 32, 1.0, 4.0)
         for m, ratio in list(zip(line["m"], line["ratio"], strict=True))[::9]:
             assert np.isclose(
-                ratio, predicted_ratio(offer.choice(name).store(4.0), 32, m, statistic=statistic).value, rtol=1e-3
+                ratio, theory.ratio(offer.choice(name).store(4.0).form(32), 32, m, statistic=statistic).value, rtol=1e-3
             )
     inside = total = 0
     for points in [*shown["measured"].values(), shown["optimal"]]:
@@ -106,11 +105,11 @@ def test_lines_are_those_of_the_reproduced_figures():
     }
     for store in activations.STORES:
         line = shown["theory"][names[store.label]]
-        figure = [predicted_ratio(store.store, activations.D_K, m).value for m in line["m"]]
+        figure = [theory.ratio(store.store.form(activations.D_K), activations.D_K, m).value for m in line["m"]]
         assert np.allclose(line["ratio"], figure, rtol=1e-3)
     rules = loaded("contexts/64/8/1024")
     for label, policy in long_contexts.RULES.items():
-        figure = [theory.softmax_ratio(policy, long_contexts.D_K, m).value for m in rules["m"]]
+        figure = [theory.ratio(policy, long_contexts.D_K, m).value for m in rules["m"]]
         assert np.allclose(rules["rules"][label]["ratio"], figure, rtol=1e-3)
 
 
@@ -255,7 +254,7 @@ def test_the_table_lists_every_store_with_its_counted_state():
     assert tuple(cards) == stores()
     assert cards["outer-product"]["held"] == 64 * 64
     assert cards["softmax"]["held"] == 1000 * 128
-    assert cards["softmax"]["capacity"] == pytest.approx(predicted_capacity("softmax", 64).value)
+    assert cards["softmax"]["capacity"] == pytest.approx(theory.capacity(Exp(8.0), 64).value)
     for card in cards.values():
         assert card["equation"]
         assert card["card"]["source"]

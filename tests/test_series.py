@@ -125,7 +125,7 @@ def test_the_articles_capacities_follow_from_the_series():
     density /= (steps * density).sum()
     for terms, others in ((2, 40.5), (3, 451.0), (4, 3143.0)):
         for read in ("pairs", "features"):
-            sigma = make_store("exp-series", terms=terms, read=read).similarity(d, 100).sigma
+            sigma = make_store("exp-series", terms=terms, read=read).form(d).sigma
             ratio = sigma(np.ones(1))[0] ** 2 / (steps * density * sigma(nodes) ** 2).sum()
             assert math.isclose(ratio, others, rel_tol=2e-4), (terms, ratio)
 

@@ -424,11 +424,11 @@ def test_settings_by_key() -> None:
 
 
 def test_the_declared_similarity_follows_n() -> None:
-    similarity = SoftmaxAttention(LogN(100, 8.0)).similarity(64, 10)
-    assert similarity.normalised
-    assert similarity.sigma.beta == pytest.approx(4.0)
-    assert SoftmaxAttention().similarity(64, 10).sigma.beta == 8.0
-    assert SoftmaxAttention(LogN(9, math.inf)).similarity(4, 1).sigma.beta == 0.0
+    form = SoftmaxAttention(LogN(100, 8.0)).form(64)
+    assert form.normalised
+    assert form.at(10, 64).beta == pytest.approx(4.0)
+    assert SoftmaxAttention().form(64).at(10, 64).beta == 8.0
+    assert SoftmaxAttention(LogN(9, math.inf)).form(4).at(1, 4).beta == 0.0
 
 
 # ---------------------------------------------------------------------- extreme numbers

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import GELU, Activation, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.theory import capacity, gaussian_ratio, ratio
 from assocmem.theory.bessel import log_mean_exp, mean_cosine
@@ -210,7 +210,7 @@ PRINTED = [
 
 @pytest.mark.parametrize(("sigma", "printed", "tolerance"), PRINTED, ids=lambda x: getattr(x, "formula", ""))
 def test_capacities_at_width_64(sigma, printed, tolerance):
-    found = capacity(Similarity(sigma, normalised=True), 64)
+    found = capacity(KernelSum(sigma, normalised=True), 64)
     assert found.value == pytest.approx(printed, rel=tolerance)
     assert found.exact
     assert found.statistic == "rms"

@@ -16,7 +16,7 @@ import pytest
 import assocmem.theory
 from assocmem.contract.errors import InputError
 from assocmem.maps.activations import Exp, Linear, ReLU, SwiGLU
-from assocmem.theory import choice_capacity, effective_ratio, law_ratio, listwise_capacity, none, ratio
+from assocmem.theory import choice_capacity, effective_ratio, listwise_capacity, none, ratio
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -79,20 +79,20 @@ def test_drawn_keys_of_each_law(law, sigma, cosine):
     query = beside(rng, keys[:, :1], cosine) if cosine < 1 else keys[:, :1]
     weights = sigma((keys * query).sum(-1))
     squares = (weights[:, 1:] ** 2).sum(1) / weights[:, 0] ** 2
-    found = law_ratio(law, sigma, 12, 10, cosine=cosine, **SETTINGS.get(law, {}))
+    found = ratio(sigma, 12, 10, law=law, cosine=cosine, **SETTINGS.get(law, {}))
     assert found.exact
     assert abs(squares.mean() - found.value**2) < 6 * squares.std() / math.sqrt(len(squares))
 
 
 def test_laws_that_meet():
-    flat = law_ratio("spectrum", Linear(), 64, 65, eigenvalues=[0.7] * 64)
-    assert flat.value == pytest.approx(law_ratio("gaussian", Linear(), 64, 65).value, rel=1e-12)
-    assert law_ratio("sphere", SwiGLU(), 64, 65) == ratio(SwiGLU(), 64, 65)
-    one = law_ratio("clustered", SwiGLU(), 64, 65, clusters=1, spread=0.5)
-    assert one.value == pytest.approx(law_ratio("equal-cosine", SwiGLU(), 64, 65, rho=0.75).value, rel=1e-12)
-    many = law_ratio("clustered", SwiGLU(), 64, 65, clusters=10**12, spread=0.5)
+    flat = ratio(Linear(), 64, 65, law="spectrum", eigenvalues=[0.7] * 64)
+    assert flat.value == pytest.approx(ratio(Linear(), 64, 65, law="gaussian").value, rel=1e-12)
+    assert ratio(SwiGLU(), 64, 65, law="sphere") == ratio(SwiGLU(), 64, 65)
+    one = ratio(SwiGLU(), 64, 65, law="clustered", clusters=1, spread=0.5)
+    assert one.value == pytest.approx(ratio(SwiGLU(), 64, 65, law="equal-cosine", rho=0.75).value, rel=1e-12)
+    many = ratio(SwiGLU(), 64, 65, law="clustered", clusters=10**12, spread=0.5)
     assert many.value == pytest.approx(ratio(SwiGLU(), 64, 65).value, rel=1e-6)
-    by_quadrature = law_ratio("equal-cosine", ReLU(1, -1.5), 64, 65, rho=0.2)  # a shifted line: its moments are known
+    by_quadrature = ratio(ReLU(1, -1.5), 64, 65, law="equal-cosine", rho=0.2)  # a shifted line: its moments are known
     moment = (0.2 + 1.5) ** 2 + 0.8**2 / 63
     assert by_quadrature.value == pytest.approx(math.sqrt(64 * moment) / 2.5, rel=1e-11)
 
@@ -104,14 +104,14 @@ def test_a_spectrum_against_mpmath():
     moment = mp.quad(
         lambda x, y: weight(x, y) * (a * x + b * y) / (x + y) ** 2, [0, 1, 8, 80], [0, 0.2, 2, 20], maxdegree=5
     )
-    found = law_ratio("spectrum", Linear(), 4, 2, eigenvalues=[1, 1, 0.2, 0.2])
+    found = ratio(Linear(), 4, 2, law="spectrum", eigenvalues=[1, 1, 0.2, 0.2])
     assert found.value**2 == pytest.approx(float(moment), rel=2e-4)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_shared_directions_in_few_dimensions(d):
-    assert law_ratio("equal-cosine", ReLU(2), d, 5, rho=1.0).value == pytest.approx(2, rel=1e-12)
-    other = law_ratio("equal-cosine", SwiGLU(), d, 5, rho=0.4)
+    assert ratio(ReLU(2), d, 5, law="equal-cosine", rho=1.0).value == pytest.approx(2, rel=1e-12)
+    other = ratio(SwiGLU(), d, 5, law="equal-cosine", rho=0.4)
     assert 0 < other.value < 2 or d == 1
 
 
@@ -127,20 +127,19 @@ def test_shared_directions_in_few_dimensions(d):
     ],
 )
 def test_none_comes_with_a_reason(law, sigma, n, cosine, words):
-    found = law_ratio(law, sigma, 64, n, cosine=cosine, rho=0.1)
+    found = ratio(sigma, 64, n, law=law, cosine=cosine, rho=0.1)
     assert found.value is None
     assert words in found.reason
 
 
 def test_gaussian_keys_in_two_dimensions_are_infinite():
-    assert "infinite" in law_ratio("gaussian", Linear(), 2, 5).reason
-    assert "infinite" in law_ratio("spectrum", Linear(), 3, 5, eigenvalues=[1, 1, 0]).reason
+    assert "infinite" in ratio(Linear(), 2, 5, law="gaussian").reason
+    assert "infinite" in ratio(Linear(), 3, 5, law="spectrum", eigenvalues=[1, 1, 0]).reason
 
 
 @pytest.mark.parametrize(
     ("law", "settings"),
     [
-        ("uniform", {}),
         ("equal-cosine", {}),
         ("equal-cosine", {"rho": 1.5}),
         ("clustered", {"spread": 0.5}),
@@ -151,12 +150,12 @@ def test_gaussian_keys_in_two_dimensions_are_infinite():
 )
 def test_settings_of_a_law_are_checked(law, settings):
     with pytest.raises(InputError, match="must"):
-        law_ratio(law, Linear(), 64, 5, **settings)
+        ratio(Linear(), 64, 5, law=law, **settings)
 
 
 def test_effective_dimension():
     assert effective_ratio(64.0, 65).value == 1.0
-    shared = law_ratio("equal-cosine", Linear(), 64, 1000, rho=0.3).value
+    shared = ratio(Linear(), 64, 1000, law="equal-cosine", rho=0.3).value
     assert effective_ratio(1 / (0.3**2 + 0.7**2 / 63), 1000).value == pytest.approx(shared, rel=1e-12)
     assert effective_ratio(16, 65, cosine=0.5).value == 4.0
     with pytest.raises(InputError, match="d_effective"):

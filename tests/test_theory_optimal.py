@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
-from assocmem.theory import optimal_capacity, optimal_ratio, optimal_rule, ridge_ratio
+from assocmem.contract.form import LeastSquares
+from assocmem.theory import capacity, optimal_rule, ratio
+
+OPTIMAL = LeastSquares()
 
 BETA_LAW = {
     65: 0.1009, 66: 0.1585, 68: 0.238, 72: 0.347, 80: 0.498, 96: 0.710, 112: 0.872, 128: 1.008, 256: 1.750,
@@ -32,13 +35,15 @@ def drawn_ratios(rng: np.random.Generator, d: int, n: int, trials: int, *, unit:
 
 def test_means_of_the_beta_law():
     for n, printed in BETA_LAW.items():
-        assert optimal_ratio(64, n, law="gaussian").value == pytest.approx(printed, abs=6e-4 if n > 66 else 6e-5)
+        assert ratio(OPTIMAL, 64, n, law="gaussian", statistic="mean").value == pytest.approx(
+            printed, abs=6e-4 if n > 66 else 6e-5
+        )
 
 
 def test_unit_keys_come_near_the_measured_means():
     """The figures were measured with a percent of noise near M = d."""
     for n, measured in MEASURED_MEANS.items():
-        assert optimal_ratio(64, n).value == pytest.approx(measured, rel=1e-4 if n == 1024 else 1e-2)
+        assert ratio(OPTIMAL, 64, n, statistic="mean").value == pytest.approx(measured, rel=1e-4 if n == 1024 else 1e-2)
 
 
 @pytest.mark.parametrize(("d", "n"), [(2, 3), (16, 17), (64, 1024), (511, 10**6), (4096, 10**12)])
@@ -46,11 +51,11 @@ def test_gaussian_statistics_against_mpmath(d, n):
     with mp.workdps(60):
         a, b = mp.mpf(d) / 2, mp.mpf(n - d) / 2
         mean = mp.loggamma(a - 0.5) + mp.loggamma(b + 0.5) - mp.loggamma(a) - mp.loggamma(b)
-        assert abs(optimal_ratio(d, n, law="gaussian").log_value - mean) < 1e-12
+        assert abs(ratio(OPTIMAL, d, n, law="gaussian", statistic="mean").log_value - mean) < 1e-12
         if d > 2:
-            rms = optimal_ratio(d, n, law="gaussian", statistic="rms").log_value
+            rms = ratio(OPTIMAL, d, n, law="gaussian", statistic="rms").log_value
             assert abs(rms - mp.log((n - d) / mp.mpf(d - 2)) / 2) < 1e-12
-    found = optimal_ratio(d, n, law="gaussian", statistic="median").value
+    found = ratio(OPTIMAL, d, n, law="gaussian", statistic="median").value
     if n <= 1024:
         with mp.workdps(30):
             middle = mp.betainc(a, b, 0, 1 / (1 + mp.mpf(found) ** 2), regularized=True)
@@ -60,7 +65,7 @@ def test_gaussian_statistics_against_mpmath(d, n):
 def test_the_median_has_no_step_where_its_form_changes():
     for d in (2, 64, 4096):
         below, above = (
-            optimal_ratio(d, d + 2e9 * f, law="gaussian", statistic="median").value for f in (0.999999, 1.000001)
+            ratio(OPTIMAL, d, d + 2e9 * f, law="gaussian", statistic="median").value for f in (0.999999, 1.000001)
         )
         assert above / below == pytest.approx(1 + 1e-6, abs=3e-9)
 
@@ -68,30 +73,29 @@ def test_the_median_has_no_step_where_its_form_changes():
 def test_recall_is_exact_up_to_d():
     for n in (1, 32, 64):
         for law in ("sphere", "gaussian"):
-            found = optimal_ratio(64, n, law=law)
+            found = ratio(OPTIMAL, 64, n, law=law, statistic="mean")
             assert found.value == 0.0
             assert found.exact
 
 
 def test_where_a_statistic_is_infinite():
-    assert optimal_ratio(2, 5, law="gaussian", statistic="rms").value is None
-    assert optimal_ratio(1, 5, law="gaussian").value is None
-    assert optimal_capacity(2, law="gaussian", statistic="rms").value is None
-    assert optimal_ratio(1, 5).value == 2.0  # keys are 1 or -1: P_jj = 1/M
-    with pytest.raises(InputError, match="law"):
-        optimal_ratio(64, 100, law="signs")
+    assert ratio(OPTIMAL, 2, 5, law="gaussian", statistic="rms").value is None
+    assert ratio(OPTIMAL, 1, 5, law="gaussian", statistic="mean").value is None
+    assert capacity(OPTIMAL, 2, law="gaussian", statistic="rms").value is None
+    assert ratio(OPTIMAL, 1, 5, statistic="mean").value == 2.0  # keys are 1 or -1: P_jj = 1/M
+    assert "law 'signs'" in ratio(OPTIMAL, 64, 100, law="signs").reason
     with pytest.raises(InputError, match="statistic"):
-        optimal_ratio(64, 100, statistic="mode")
+        ratio(OPTIMAL, 64, 100, statistic="mode")
 
 
 @pytest.mark.parametrize("law", ["sphere", "gaussian"])
 @pytest.mark.parametrize("statistic", ["mean", "rms", "median"])
 def test_capacity_is_where_the_ratio_is_reached(law, statistic):
     for d, wanted in ((4, 1.0), (64, 1.0), (64, 0.05), (512, 30.0)):
-        n = optimal_capacity(d, ratio=wanted, law=law, statistic=statistic).value
-        assert optimal_ratio(d, n, law=law, statistic=statistic).value == pytest.approx(wanted, rel=1e-8)
-    assert optimal_capacity(64, law="gaussian", statistic="median").value == pytest.approx(128, rel=1e-12)
-    assert optimal_capacity(64, law="gaussian", statistic="rms").value == pytest.approx(126, rel=1e-12)
+        n = capacity(OPTIMAL, d, ratio=wanted, law=law, statistic=statistic).value
+        assert ratio(OPTIMAL, d, n, law=law, statistic=statistic).value == pytest.approx(wanted, rel=1e-8)
+    assert capacity(OPTIMAL, 64, law="gaussian", statistic="median").value == pytest.approx(128, rel=1e-12)
+    assert capacity(OPTIMAL, 64, law="gaussian", statistic="rms").value == pytest.approx(126, rel=1e-12)
 
 
 @pytest.mark.parametrize(("d", "n"), [(6, 7), (6, 12), (16, 20)])
@@ -100,8 +104,8 @@ def test_drawn_gaussian_keys_follow_the_beta_law(d, n):
     per_trial = drawn_ratios(np.random.default_rng(11), d, n, 2000, unit=False)
     means = per_trial.mean(1)
     spread = 6 * means.std() / math.sqrt(len(means))
-    assert abs(means.mean() - optimal_ratio(d, n, law="gaussian").value) < spread
-    median = optimal_ratio(d, n, law="gaussian", statistic="median").value
+    assert abs(means.mean() - ratio(OPTIMAL, d, n, law="gaussian", statistic="mean").value) < spread
+    median = ratio(OPTIMAL, d, n, law="gaussian", statistic="median").value
     shares = (per_trial < median).mean(1)
     assert abs(shares.mean() - 0.5) < 6 * shares.std() / math.sqrt(len(shares))
 
@@ -112,10 +116,10 @@ def test_drawn_unit_keys_follow_the_approximation(d, n):
     """Mean and rms within 0.4 %, the article's rule low by 1/M, over as many trials as bring the error to 0.05 %."""
     ratios = drawn_ratios(np.random.default_rng(12), d, n, 120_000 // n, unit=True)
     mean, rms = ratios.mean(), math.sqrt((ratios**2).mean())
-    assert optimal_ratio(d, n).value == pytest.approx(mean, rel=4e-3)
-    assert optimal_ratio(d, n, statistic="rms").value == pytest.approx(rms, rel=4e-3)
+    assert ratio(OPTIMAL, d, n, statistic="mean").value == pytest.approx(mean, rel=4e-3)
+    assert ratio(OPTIMAL, d, n, statistic="rms").value == pytest.approx(rms, rel=4e-3)
     assert rms / optimal_rule(d, n).value - 1 == pytest.approx(1 / n, abs=4e-3)
-    assert not optimal_ratio(d, n).exact
+    assert not ratio(OPTIMAL, d, n, statistic="mean").exact
 
 
 def drawn_noisy(rng: np.random.Generator, d: int, n: int, cosine: float, ridge: float, trials: int) -> float:
@@ -151,7 +155,7 @@ def drawn_noisy(rng: np.random.Generator, d: int, n: int, cosine: float, ridge: 
     ],
 )
 def test_drawn_noisy_queries_and_ridges(d, n, cosine, ridge, tolerance):
-    found = ridge_ratio(d, n, ridge=ridge, cosine=cosine)
+    found = ratio(LeastSquares(ridge), d, n, cosine=cosine)
     assert drawn_noisy(np.random.default_rng(13), d, n, cosine, ridge, 40) == pytest.approx(found.value, rel=tolerance)
     assert found.exact == (ridge == 0 and n < d)
     assert found.statistic == "rms interference over mean signal"
@@ -160,48 +164,48 @@ def test_drawn_noisy_queries_and_ridges(d, n, cosine, ridge, tolerance):
 def test_limits_of_the_ridge():
     """lambda -> 0 meets the store without a ridge (leading order), lambda -> inf the outer product's M/(d ρ^2)."""
     for n in (2000, 8000):
-        bare, tiny = (ridge_ratio(4000, n, ridge=r, cosine=0.7).value for r in (0.0, 1e-12))
+        bare, tiny = (ratio(LeastSquares(r), 4000, n, cosine=0.7).value for r in (0.0, 1e-12))
         assert tiny == pytest.approx(bare, rel=2e-3)
-    far = ridge_ratio(4000, 8000, ridge=1e12, cosine=0.7).value
+    far = ratio(LeastSquares(1e12), 4000, 8000, cosine=0.7).value
     assert far == pytest.approx(math.sqrt(7999 / 4000) / 0.7, rel=1e-6)
 
 
 def test_the_peak_at_d_and_its_removal():
-    peak = ridge_ratio(64, 64, cosine=0.9)
+    peak = ratio(OPTIMAL, 64, 64, cosine=0.9)
     assert peak.value is None
     assert "peaks at M = d" in peak.reason
-    assert optimal_ratio(64, 64, cosine=0.9) == peak
-    below, above = (ridge_ratio(64, n, cosine=0.9).value for n in (61, 67))
-    assert below > ridge_ratio(64, 32, cosine=0.9).value
-    assert above > ridge_ratio(64, 128, cosine=0.9).value
-    assert ridge_ratio(64, 64, ridge=1.0, cosine=0.9).value < min(below, above)
+    assert ratio(OPTIMAL, 64, 64, cosine=0.9) == peak
+    below, above = (ratio(OPTIMAL, 64, n, cosine=0.9).value for n in (61, 67))
+    assert below > ratio(OPTIMAL, 64, 32, cosine=0.9).value
+    assert above > ratio(OPTIMAL, 64, 128, cosine=0.9).value
+    assert ratio(LeastSquares(1.0), 64, 64, cosine=0.9).value < min(below, above)
 
 
 def test_ridge_at_the_ends():
-    assert ridge_ratio(64, 1, cosine=0.5).value == 0.0
-    assert ridge_ratio(64, 30).value == 0.0
-    assert ridge_ratio(64, 30, cosine=0.0).value is None
+    assert ratio(OPTIMAL, 64, 1, cosine=0.5).value == 0.0
+    assert ratio(OPTIMAL, 64, 30).value == 0.0
+    assert ratio(OPTIMAL, 64, 30, cosine=0.0).value is None
     with pytest.raises(InputError, match="ridge"):
-        ridge_ratio(64, 30, ridge=-1.0)
+        ratio(LeastSquares(-1.0), 64, 30)
 
 
 @pytest.mark.parametrize("d", [3, 16, 64, 4096])
 @pytest.mark.parametrize("cosine", [0.999, 0.9, 0.3, -0.7, 1e-20])
 @pytest.mark.parametrize("wanted", [0.1, 1.0, 30.0])
 def test_with_noisy_queries_the_capacity_is_where_the_ratio_first_reaches_it(d, cosine, wanted):
-    n = optimal_capacity(d, ratio=wanted, cosine=cosine).value
+    n = capacity(OPTIMAL, d, ratio=wanted, cosine=cosine).value
     assert 1 <= n < d - 1
     if n > 1 + 1e-9 and d - 1 - n > 1e-9:
-        assert optimal_ratio(d, n, cosine=cosine).value == pytest.approx(wanted, rel=1e-6)
+        assert ratio(OPTIMAL, d, n, cosine=cosine).value == pytest.approx(wanted, rel=1e-6)
 
 
 def test_no_capacity_for_noisy_queries_where_there_is_no_signal_or_no_formula():
-    assert "no recall" in optimal_capacity(64, cosine=0.0).reason
-    assert "d <= 2" in optimal_capacity(2, cosine=0.5).reason
+    assert "no recall" in capacity(OPTIMAL, 64, cosine=0.0).reason
+    assert "d <= 2" in capacity(OPTIMAL, 2, cosine=0.5).reason
 
 
 def test_an_opposite_query_is_as_clean_as_the_key_itself_and_tiny_ratios_have_a_capacity():
-    assert optimal_capacity(16, cosine=-1.0).value == optimal_capacity(16).value
-    assert optimal_capacity(16, ratio=1e-200, cosine=0.9).value == pytest.approx(1)
-    assert optimal_capacity(16, ratio=1e200, cosine=0.9).value == pytest.approx(15)
-    assert "unit keys alone" in optimal_capacity(16, law="gaussian", cosine=0.9).reason
+    assert capacity(OPTIMAL, 16, cosine=-1.0, statistic="mean").value == capacity(OPTIMAL, 16, statistic="mean").value
+    assert capacity(OPTIMAL, 16, ratio=1e-200, cosine=0.9).value == pytest.approx(1)
+    assert capacity(OPTIMAL, 16, ratio=1e200, cosine=0.9).value == pytest.approx(15)
+    assert "unit keys alone" in capacity(OPTIMAL, 16, law="gaussian", cosine=0.9).reason

@@ -10,20 +10,17 @@ import mpmath as mp
 import pytest
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum, LeastSquares
 from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
+from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN, as_sharpness
 from assocmem.theory import (
     best_sharpness,
     capacity,
     design,
     gaussian_capacity,
     gaussian_ratio,
-    optimal_requirement,
     ratio,
     requirement,
-    softmax_capacity,
-    softmax_ratio,
 )
 
 RULES = {"fixed": Constant(8.0), "su": LogN(1024), "qwen": QwenLogN(1024), "yarn": YaRN(1024)}
@@ -46,7 +43,7 @@ RULES = {"fixed": Constant(8.0), "su": LogN(1024), "qwen": QwenLogN(1024), "yarn
 )
 def test_ratios_of_the_long_context_rules(rule, n, printed):
     half = 0.51 * 10 ** Decimal(printed).as_tuple().exponent
-    assert abs(softmax_ratio(RULES[rule], 64, n).value - float(printed)) < half
+    assert abs(ratio(RULES[rule], 64, n).value - float(printed)) < half
 
 
 @pytest.mark.parametrize(
@@ -59,48 +56,49 @@ def test_gaussian_ratios_of_the_long_context_rules(rule, n, printed):
 
 
 def test_names_numbers_and_none_are_policies():
-    assert softmax_ratio(None, 64, 1000).value == softmax_ratio(8.0, 64, 1000).value
-    assert softmax_ratio("log-n", 64, 1000).value == softmax_ratio(LogN(), 64, 1000).value
+    assert as_sharpness(None) == Constant()
+    assert as_sharpness(8.0) == Constant(8.0)
+    assert as_sharpness("log-n") == LogN()
     with pytest.raises(InputError, match="sharpness"):
-        softmax_ratio("sharp", 64, 1000)
+        as_sharpness("sharp")
 
 
 def test_a_constant_policy_has_the_capacity_of_its_exponential():
-    assert softmax_capacity(8.0, 64).value == capacity(Exp(8.0), 64).value
-    cut = softmax_capacity(8.0, 64, largest=1000)
+    assert capacity(Constant(8.0), 64).value == capacity(Exp(8.0), 64).value
+    cut = capacity(Constant(8.0), 64, largest=1000)
     assert cut.value is None
     assert "1.272e+06" in cut.reason
 
 
 @pytest.mark.parametrize("rule", ["su", "qwen", "yarn"])
 def test_log_rules_are_not_reached_in_the_articles_range(rule):
-    found = softmax_capacity(RULES[rule], 64, largest=2**21)
+    found = capacity(RULES[rule], 64, largest=2**21)
     assert found.value is None
     assert found.reason.startswith("not reached up to M = 2.09715e+06: the ratio falls as M grows")
-    assert f"{softmax_ratio(RULES[rule], 64, 2**21).value:.4g} there" in found.reason
+    assert f"{ratio(RULES[rule], 64, 2**21).value:.4g} there" in found.reason
 
 
 @pytest.mark.parametrize(("rule", "d"), [("su", 64), ("yarn", 64), ("su", 16), ("qwen", 4)])
 @pytest.mark.parametrize("wanted", [0.02, 1.0, 3.0])
 def test_the_capacity_of_a_policy_is_a_crossing_and_the_first(rule, d, wanted):
     """Below it the ratio is below the threshold, on a grid finer than the search's; at it, equal; past it, above."""
-    found = softmax_capacity(RULES[rule], d, ratio=wanted)
-    assert softmax_ratio(RULES[rule], d, found.value).value == pytest.approx(wanted, rel=1e-9)
+    found = capacity(RULES[rule], d, ratio=wanted)
+    assert ratio(RULES[rule], d, found.value).value == pytest.approx(wanted, rel=1e-9)
     edge = math.log(found.value - 1)
     for step in range(1, 400):
         y = edge - step * 0.07
-        assert softmax_ratio(RULES[rule], d, 1 + math.exp(y)).value < wanted
-    assert softmax_ratio(RULES[rule], d, 1 + (found.value - 1) * 1.01).value > wanted
+        assert ratio(RULES[rule], d, 1 + math.exp(y)).value < wanted
+    assert ratio(RULES[rule], d, 1 + (found.value - 1) * 1.01).value > wanted
 
 
 def test_the_ratio_of_a_log_rule_rises_again_at_last():
     """The fall is not for ever: at M of about e^60 another key comes too close for a sharpness of order ln M."""
-    found = softmax_capacity(LogN(1024), 64)
+    found = capacity(LogN(1024), 64)
     assert 50 < found.log_value < 70
     assert "before that the ratio falls to 0.002085" in found.regime
     bottom = 9.6e9
-    assert softmax_ratio(LogN(1024), 64, bottom).value < softmax_ratio(LogN(1024), 64, bottom * 3).value
-    assert softmax_ratio(LogN(1024), 64, bottom).value < softmax_ratio(LogN(1024), 64, bottom / 3).value
+    assert ratio(LogN(1024), 64, bottom).value < ratio(LogN(1024), 64, bottom * 3).value
+    assert ratio(LogN(1024), 64, bottom).value < ratio(LogN(1024), 64, bottom / 3).value
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class Spike(Sharpness):
 
 
 def test_several_crossings_are_all_named():
-    found = softmax_capacity(Steps(), 64)
+    found = capacity(Steps(), 64)
     assert found.value == pytest.approx(capacity(Exp(1.0), 64).value, rel=1e-6)
     assert "falls below again at M =" in found.regime
     again = float(found.regime.split("once more at M = ")[1])
@@ -128,13 +126,13 @@ def test_several_crossings_are_all_named():
 
 
 def test_a_crossing_between_two_steps_of_the_search_is_found():
-    found = softmax_capacity(Spike(), 64)
+    found = capacity(Spike(), 64)
     assert 60 < found.value < 120
-    assert softmax_ratio(Spike(), 64, found.value).value == pytest.approx(1, rel=1e-9)
+    assert ratio(Spike(), 64, found.value).value == pytest.approx(1, rel=1e-9)
 
 
 def test_a_policy_that_is_never_reached_says_where_it_was_largest():
-    found = softmax_capacity(ScalableSoftmax(1.0), 4096)
+    found = capacity(ScalableSoftmax(1.0), 4096)
     assert found.value is None
     assert "up to M = 1e+300: the ratio falls as M grows" in found.reason
     assert "its largest value is 0.5001, at M = 2.001" in found.reason
@@ -201,7 +199,7 @@ def test_design_without_need_or_limit():
 
 
 def test_requirement_of_every_other_store():
-    assert requirement(Similarity(ReLU(2)), 64, 2816, 1.0).feasible is True
+    assert requirement(KernelSum(ReLU(2)), 64, 2816, 1.0).feasible is True
     found = requirement(ReLU(2), 64, 2818, 1.0)
     assert found.feasible is False
     assert "up to M = 2,817" in found.sentence
@@ -212,10 +210,10 @@ def test_requirement_of_every_other_store():
 
 
 def test_requirement_of_the_optimal_store():
-    assert optimal_requirement(64, 64, 1e-6).feasible is True
-    assert optimal_requirement(64, 200, 1.0).feasible is False
-    assert optimal_requirement(64, 64, 100.0, cosine=0.9).feasible is False  # the peak
-    assert optimal_requirement(64, 20, 1.0, cosine=0.9).feasible is True
+    assert requirement(LeastSquares(), 64, 64, 1e-6).feasible is True
+    assert requirement(LeastSquares(), 64, 200, 1.0).feasible is False
+    assert requirement(LeastSquares(), 64, 64, 100.0, cosine=0.9).feasible is False  # the peak
+    assert requirement(LeastSquares(), 64, 20, 1.0, cosine=0.9).feasible is True
 
 
 # --------------------------------------------------------------------------- Gaussian approximations

@@ -15,7 +15,7 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Dense, Mass, Recall
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
@@ -54,8 +54,8 @@ class Sum(Store):
     def get(self, state, queries, ask):
         return queries @ ar.transpose(state["W"])
 
-    def similarity(self, d_k, n):
-        return Similarity(Linear())
+    def form(self, d_k):
+        return KernelSum(Linear())
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Attend(GrowingStore):
     def traits(self) -> Traits:
         return KEEPS
 
-    def similarity(self, d_k, n):
-        return Similarity(Exp(self.beta), normalised=True)
+    def form(self, d_k):
+        return KernelSum(Exp(self.beta), normalised=True)
 
     def _logits(self, state, queries, mask):
         xp = state.xp
@@ -111,8 +111,8 @@ class Rectified(GrowingStore):
     def traits(self) -> Traits:
         return replace(KEEPS, overwrite="adds")
 
-    def similarity(self, d_k, n):
-        return Similarity(ReLU(2.0))
+    def form(self, d_k):
+        return KernelSum(ReLU(2.0))
 
     def _weights(self, state, queries, mask):
         weights = ReLU(2.0)(queries @ ar.transpose(state["keys"]))
@@ -153,7 +153,7 @@ class Delta(Sum):
             error = step[..., None] * error
         return W + error[..., :, None] * k[..., None, :]
 
-    def similarity(self, d_k, n):
+    def form(self, d_k):
         return None
 
 
@@ -189,7 +189,7 @@ class Table(Sum):
     def traits(self) -> Traits:
         return replace(ADDS, keys="ids")
 
-    def similarity(self, d_k, n):
+    def form(self, d_k):
         return None
 
     def init(self, state):
@@ -218,7 +218,7 @@ class Squashed(Sum):
     def get(self, state, queries, ask):
         return state.xp.tanh(0.3 * super().get(state, queries, ask))
 
-    def similarity(self, d_k, n):
+    def form(self, d_k):
         return None
 
 
@@ -230,7 +230,7 @@ class Biased(Sum):
     def traits(self) -> Traits:
         return replace(ADDS, affine=True)
 
-    def similarity(self, d_k, n):
+    def form(self, d_k):
         return None
 
     def get(self, state, queries, ask):
@@ -616,8 +616,8 @@ class ByFormula(Sum):
 class OtherSharpness(Attend):
     """Declares another sharpness than it applies."""
 
-    def similarity(self, d_k, n):
-        return Similarity(Exp(self.beta + 0.01), normalised=True)
+    def form(self, d_k):
+        return KernelSum(Exp(self.beta + 0.01), normalised=True)
 
 
 @twin("similarity")
@@ -625,8 +625,8 @@ class OtherSharpness(Attend):
 class ForgetsToDivide(Attend):
     """Declares its weights as not normalised."""
 
-    def similarity(self, d_k, n):
-        return Similarity(Exp(self.beta))
+    def form(self, d_k):
+        return KernelSum(Exp(self.beta))
 
 
 @twin("similarity")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assocmem.checks.harness import Bench, Findings, Lot, Numbers, promise
+from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import merge
 
 
@@ -48,10 +49,10 @@ def _as_if_stored(bench: Bench, lot: Lot, seen: list[int], queries: Numbers, out
     the recall is that of σ at the stored number, that is returned.
     """
     alone = bench.answer(lot.rows(seen), queries)
-    form = bench.store.similarity(bench.d_k, lot.n)
-    if form is None or form == bench.store.similarity(bench.d_k, len(seen)):
+    form = bench.store.form(bench.d_k)
+    if not isinstance(form, KernelSum) or form.at(lot.n, bench.d_k) == form.at(len(seen), bench.d_k):
         return alone
-    weights = bench.read(form.sigma(bench.give(queries @ lot.keys[seen].T)))
+    weights = bench.read(form.at(lot.n, bench.d_k)(bench.give(queries @ lot.keys[seen].T)))
     if form.normalised:
         weights = weights / weights.sum(axis=-1, keepdims=True)
     counted: Numbers = weights @ lot.values[seen]

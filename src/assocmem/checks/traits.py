@@ -6,6 +6,7 @@ import numpy as np
 
 from assocmem.checks.harness import WITNESS, Bench, Findings, Lot, Numbers, promise
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import KernelSum
 
 
 @promise("linear", "recall is linear in the values, or affine, or neither, as declared")
@@ -184,13 +185,13 @@ def state_size(bench: Bench) -> Findings:
 def similarity(bench: Bench) -> Findings:
     """Compute V^T σ(K x) in NumPy at two sizes."""
     for n in (1, 5, 20):
-        form = bench.store.similarity(bench.d_k, n)
-        if form is None:
+        form = bench.store.form(bench.d_k)
+        if not isinstance(form, KernelSum) or form.sigma is None:
             return
         lot = bench.lot(n, extras="plain")
         queries = bench.queries(lot.keys, 6)
         try:
-            weights = bench.read(form.sigma(bench.give(queries @ lot.keys.T)))
+            weights = bench.read(form.at(n, bench.d_k)(bench.give(queries @ lot.keys.T)))
         except InputError:
             return  # σ at infinite sharpness is a limit, not a function
         if form.normalised:

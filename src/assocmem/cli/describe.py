@@ -190,9 +190,9 @@ def _short_source(store: Store) -> str:
 
 
 def _capacity_at_64(store: Store) -> dict[str, Any]:
-    from assocmem.lab.predicted import predicted_capacity
+    from assocmem import theory
 
-    prediction = predicted_capacity(store, 64)
+    prediction = theory.capacity(store.form(64), 64)
     kind = None if prediction.value is None else "exact" if prediction.exact else "approximate"
     return {
         "value": prediction.value, "statistic": prediction.statistic, "reason": prediction.reason, "kind": kind,

@@ -99,7 +99,8 @@ def usual_scale(answer: Design) -> dict[str, Any]:
 
 def sharper_rows(answer: Design, softmax: dict[str, Any]) -> list[dict[str, Any]]:
     """Return rows for softmax at the needed sharpness, and with policies that follow M from a reference of 1024."""
-    from assocmem.theory import softmax_ratio
+    from assocmem.maps.sharpness import as_sharpness
+    from assocmem.theory import ratio
 
     rows = []
     if answer.sharpness is not None:
@@ -107,7 +108,7 @@ def sharper_rows(answer: Design, softmax: dict[str, Any]) -> list[dict[str, Any]
                   "ratio": answer.reached.value, "largest": answer.n_memories, "reason": ""}  # fmt: skip
         rows.append(softmax | needed)
     for policy in ("log-n", "qwen", "yarn"):
-        found = softmax_ratio(policy, answer.d, answer.n_memories, cosine=answer.cosine)
+        found = ratio(as_sharpness(policy), answer.d, answer.n_memories, cosine=answer.cosine)
         reason = found.reason or "the ratio may fall and rise with M, so there is no one largest M"
         rows.append(
             softmax | {"label": f"softmax, {policy} from 1024", "feasible": _within(found, answer.ratio),

@@ -154,7 +154,7 @@ def _settings_words(store: Any, d_k: int) -> str:
 
     words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
     one = subject(store)
-    beta = None if one.changes_with_n else one.beta(d_k, 1)
+    beta = None if one.changes_with_n(d_k) else one.beta(d_k, 1)
     return ", ".join(words + ([] if beta is None else [f"beta = {beta:.4g}"])) or "none"
 
 

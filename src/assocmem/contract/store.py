@@ -23,7 +23,7 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import DTypeError, InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
 from assocmem.contract.requirement import with_python_numbers
 from assocmem.contract.state import State
@@ -90,8 +90,8 @@ class Store(Door, ABC):
         `ask.visible`. Where there is neither, the values will do.
         """
 
-    def similarity(self, d_k: int, n: int) -> Similarity | None:
-        """Return σ where recall of n stored pairs is V^T σ(K x) (see `Similarity`), else None."""
+    def form(self, d_k: int) -> Form | None:
+        """Return how recall depends on the pairs, for keys of width d_k; None where none of the forms says it."""
         return None
 
     # ------------------------------------------------------------------ the public contract

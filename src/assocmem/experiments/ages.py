@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
-from assocmem.lab.forgetting import predicted_age_ratio
 from assocmem.lab.recency import DEFINITIONS, age_curves
+from assocmem.theory import ratio_by_age
 
 D_K, D_V = 64, 32
 AGES = (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 255)
@@ -64,7 +64,8 @@ def _caption(rows: Sequence[Row], n: int) -> str:
         words.append(f"Read at every age: {'; '.join(always)}.")
     if never:
         words.append(f"Read at no age, so many pairs being stored: {'; '.join(never)}.")
-    crossing = next((a for a in range(n) if (predicted_age_ratio(DELTA.store, D_K, n, a).value or 0) > 1), None)
+    rule = DELTA.store.form(D_K)
+    crossing = next((a for a in range(n) if (ratio_by_age(rule, D_K, n, a).value or 0) > 1), None)
     if crossing is not None:
         words.append(f"By theory DeltaNet's interference outgrows its signal at age {crossing} (root mean squares).")
     return " ".join([*words, "Ratios are medians where the signal can vanish, else root mean squares."])

@@ -39,7 +39,7 @@ def _answer(run: Run) -> Outcome:
             for i, w in enumerate(weights[0] / weights[0, 0])
         ]  # fmt: skip
         run.progress(done + 1, len(panels))
-    blunt = theory.softmax_capacity(Constant(2.0), D_K).value or 0.0
+    blunt = theory.capacity(Constant(2.0), D_K).value or 0.0
     return Outcome(
         rows,
         {"kind": "bars", "order": [_title(*panel) for panel in panels], "columns": 2},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assocmem import theory
+from assocmem.contract.form import KernelSum
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, article
 from assocmem.lab.capacity import DEFINITIONS, capacity
@@ -73,16 +74,17 @@ def _answer(run: Run) -> Outcome:
 
 def _row(line: Line, run: Run) -> Row:
     store, policy = line.shown.store, line.policy
+    form = store.form(D_K)
     grows = policy is not None and policy.depends_on_n
     found = capacity(
-        (line.shown.label, store), D_K, **run.lab, statistic="median" if line.shown.key == "optimal-linear" else "rms",
+        (line.shown.label, store), D_K, **run.lab, statistic=theory.steady_statistic(form),
         precision=run.rough(PRECISION), largest=QUICK_LARGEST if run.quick and grows else None,
     )  # fmt: skip
     row = dict(found.row())
     if policy is not None and grows:
-        far = theory.softmax_capacity(policy, D_K, largest=row["largest_m"])
+        far = theory.capacity(form, D_K, largest=row["largest_m"])
         row |= {"theory": far.value, "theory_reason": far.reason}
-    similarity = store.similarity(D_K, 1) if policy in (None, Constant(8.0)) else None
+    sums = form if isinstance(form, KernelSum) and policy in (None, Constant(8.0)) else None
     name = line.printed_as or line.shown.label
     printed = {item["store"]: item["printed"] for item in article()["capacities"]}.get(name)
     return row | {
@@ -90,7 +92,7 @@ def _row(line: Line, run: Run) -> Row:
         "formula": line.formula,
         "article_name": name,
         "article": printed if isinstance(printed, int | float) else None,
-        "gaussian": None if similarity is None else theory.gaussian_capacity(similarity, D_K).value,
+        "gaussian": None if sums is None else theory.gaussian_capacity(sums, D_K).value,
     }
 
 

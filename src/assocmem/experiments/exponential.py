@@ -19,7 +19,7 @@ def _answer(run: Run) -> Outcome:
     if not run.quick:
         far = next(row for row in at_a_million(run.part(2, 3)) if row["label"] == FIXED)
         rows.append({**far, "label": "softmax", "experiment": run.experiment})
-    whole = theory.softmax_capacity(Constant(BETA), D_K).value or 0.0
+    whole = theory.capacity(Constant(BETA), D_K).value or 0.0
     return Outcome(
         rows,
         over_memories(STORES),

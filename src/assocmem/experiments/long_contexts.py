@@ -53,8 +53,8 @@ def _far_rows(run: Run) -> list[Row]:
 
 
 def _caption() -> str:
-    fails = theory.softmax_capacity(RULES[FIXED], D_K).value or 0.0
-    su, yarn = (theory.softmax_ratio(RULES[label], D_K, FAR).value or 0.0 for label in (SU, YARN))
+    fails = theory.capacity(RULES[FIXED], D_K).value or 0.0
+    su, yarn = (theory.ratio(RULES[label], D_K, FAR).value or 0.0 for label in (SU, YARN))
     return (
         f"All rules have beta = {BETA:g} at M = {REFERENCE}. With beta fixed recall fails at {fails:,.0f} memories; "
         f"with beta growing like log M the ratio falls as M grows. At M = {FAR:,} YaRN's (log M)^2 leaves "

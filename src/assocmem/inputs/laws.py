@@ -48,6 +48,11 @@ class Law(ABC):
         """The law in words, as results name it."""
         return self.described.format(self)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The law's own numbers by name, as `theory.ratio` takes them beside `name`."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
 
 @dataclass(frozen=True)
 class Sphere(Law):

@@ -10,6 +10,7 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
+from assocmem.contract.form import Momentum
 from assocmem.contract.requirement import is_number, require
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
@@ -44,6 +45,11 @@ class Descent(Store):
     def pull(self) -> float:
         """Rate times weight decay."""
         return self.rate * self.weight_decay
+
+    def form(self, d_k: int) -> Momentum | None:
+        """Return the rule of training; None with weight decay or another loss than the squared error."""
+        plain = self.weight_decay == 0 and self.loss == "squared"
+        return Momentum(float(self.rate), float(self.momentum)) if plain else None
 
     @abstractmethod
     def layer(self, state: State) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from assocmem import theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.requirement import is_whole
@@ -15,7 +16,6 @@ from assocmem.inputs import Law
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.importance_sampling import too_sharp
 from assocmem.lab.labelled import subject
-from assocmem.lab.predicted import predicted_capacity
 from assocmem.lab.search import FEW, PRECISION, Search
 from assocmem.ruler import Capacity, crossing_of_curve
 
@@ -161,10 +161,10 @@ def capacity(
     if by_keys:
         found = replace(found, reason=search.why_not(found))
         found = replace(found, note="; ".join(filter(None, [found.note, _heavy(counts, curve, found)])))
-    if one.changes_with_n and found.value is not None and found.value < FEW:
+    if one.changes_with_n(d_k) and found.value is not None and found.value < FEW:
         found = replace(found, note="; ".join(filter(None, [found.note, BETWEEN])))
     if keys == "sphere":
-        prediction = predicted_capacity(one, d_k, ratio=threshold, cosine=cosine, statistic=chosen)
+        prediction = theory.capacity(one.form(d_k), d_k, ratio=threshold, cosine=cosine, statistic=chosen)
     else:
         prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
     return MeasuredCapacity(

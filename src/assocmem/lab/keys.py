@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from assocmem import theory
 from assocmem.contract.results import Row
+from assocmem.inputs import key_law
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.labelled import subjects
 from assocmem.lab.memory_budget import workers_that_fit
 from assocmem.lab.out_of_core import LARGE, run_large_task
 from assocmem.lab.plans import KeyPlan, KeyTask
-from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.rows import ratio_row
 from assocmem.lab.trials import ROWS_UP_TO, estimator_of, run_task, takes_batches
 from assocmem.ruler.estimate import summarise
@@ -50,7 +51,7 @@ def key_curves(
 def run_keys(plan: KeyPlan, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
     """Return the rows of the plan: store by store, then M, cosine and statistic."""
     ratios = key_ratios(plan, workers=workers, progress=progress)
-    rows = []
+    rows, law = [], key_law(plan.keys)
     for (i, one), n, (c, cosine) in product(enumerate(plan.stores), plan.memories, enumerate(plan.cosines)):
         estimator = estimator_of(one.store, n, plan.estimator)
         for statistic in ("median",) if estimator == "projection" else plan.statistics:
@@ -58,7 +59,9 @@ def run_keys(plan: KeyPlan, *, workers: Workers = None, progress: Progress | Non
             row = ratio_row(
                 one, estimate, experiment=plan.experiment, d_k=plan.d_k, d_v=plan.d_v, n_memories=n, cosine=cosine,
                 estimator=estimator,
-                prediction=predicted_ratio(one, plan.d_k, n, cosine=cosine, law=plan.keys, statistic=statistic),
+                prediction=theory.ratio(
+                    one.form(plan.d_k), plan.d_k, n, cosine=cosine, statistic=statistic, law=law.name, **law.settings
+                ),
             )  # fmt: skip
             rows.append(row)
     return rows

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import Form, KernelSum
 from assocmem.contract.store import Store
 from assocmem.maps.activations import Activation
-from assocmem.maps.sharpness import Sharpness
 from assocmem.stores.lookup import key_of, make_store, stores
 
 
@@ -21,21 +21,24 @@ class Subject:
     key: str
     label: str
 
-    def sigma(self, d_k: int, n_memories: int) -> Activation | None:
+    def form(self, d_k: int) -> Form | None:
+        """Return the store's form, which is all that theory sees of it: `theory.ratio(one.form(d_k), d_k, M)`."""
+        return self.store.form(d_k)
+
+    def sigma(self, d_k: int, n_memories: float) -> Activation | None:
         """Return σ where recall of that many pairs is V^T σ(K x), else None."""
-        similarity = self.store.similarity(d_k, n_memories)
-        return None if similarity is None else similarity.sigma
+        form = self.form(d_k)
+        return form.at(n_memories, d_k) if isinstance(form, KernelSum) else None
 
     def beta(self, d_k: int, n_memories: int) -> float | None:
         """Return the sharpness at that many memories, None for stores that have none."""
         found = getattr(self.sigma(d_k, n_memories), "beta", None)
         return None if found is None else float(found)
 
-    @property
-    def changes_with_n(self) -> bool:
+    def changes_with_n(self, d_k: int) -> bool:
         """Whether σ depends on the number of memories (a sharpness policy)."""
-        policies = [value for value in self.store.settings().values() if isinstance(value, Sharpness)]
-        return any(policy.depends_on_n for policy in policies)
+        form = self.form(d_k)
+        return isinstance(form, KernelSum) and form.depends_on_n
 
 
 Subjectlike: TypeAlias = Subject | Store | str | tuple[str, Store]

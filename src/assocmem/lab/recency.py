@@ -19,9 +19,7 @@ from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import key_law
 from assocmem.kernels.compute import Progress, Workers, run_tasks
-from assocmem.lab.forgetting import predicted_age_ratio, predicted_left, predicted_signal
 from assocmem.lab.labelled import subjects
-from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.sequences import (
     SAMPLER,
     FloatArray,
@@ -35,6 +33,7 @@ from assocmem.lab.sequences import (
     tasks_of,
 )
 from assocmem.ruler import by_projection, by_vectors, by_weights, own_weights, recall_with_own_weights, summarise
+from assocmem.theory import old_value_left, ratio, ratio_by_age, signal_by_age
 
 SIGNAL = "root mean square over trials of a pair's weight in its own recall over that of the newest pair"
 LEFT = (
@@ -91,9 +90,9 @@ def age_curves(
             at = {"age": age, **shared}
             if "signal" in numbers:
                 estimate = summarise(numbers["signal"][:, i], "rms", seed=seed, sampler=SAMPLER, definition=SIGNAL)
-                theory = predicted_signal(one, d_k, age, d_v=d_v)
+                theory = signal_by_age(one.form(d_k), d_k, age, d_v=d_v)
                 rows.append(row_of(one, "signal", estimate, theory, d_k, d_v, "weights", **at))
-            theory = predicted_age_ratio(one, d_k, n, age)
+            theory = ratio_by_age(one.form(d_k), d_k, n, age)
             statistic: Statistic = "rms" if theory.value is not None and theory.statistic == "rms" else "median"
             rows.append(ratio_row_of(one, numbers["ratio"][:, i], statistic, theory, d_k, d_v, **at))
     return rows
@@ -132,7 +131,7 @@ def rewrite_curves(
         at = {"experiment": experiment, "n_memories": n, "rewritten": (n + 1) // 2, "seed": seed}
         if "left" in numbers:
             estimate = summarise(numbers["left"], "median", seed=seed, sampler=SAMPLER, definition=LEFT)
-            theory = predicted_left(one, d_k, n, (n + 1) // 2)
+            theory = old_value_left(one.form(d_k), d_k, n, (n + 1) // 2)
             rows.append(row_of(one, "left", estimate, theory, d_k, d_v, "weights", **at))
         rows.append(ratio_row_of(one, numbers["ratio"], "median", None, d_k, d_v, **at))
     return rows
@@ -154,7 +153,7 @@ def pass_curves(
 
     Parameters: stores, (store, passes) each, the store a key, Store or (label, Store), linear in its values with one
     row of weights; memories, each M >= 1; cosines, the keys' expected cosine rho in [0, 1); trials >= 6. All stored
-    keys are asked. The root mean square with its theory where `theory.law_ratio` has one, else the median.
+    keys are asked. The root mean square with its theory where `theory.ratio` has one, else the median.
 
     >>> rows = pass_curves([("delta-net", 40)], 16, [4], [0.0], trials=8, workers=1)
     >>> rows[0]["value"] < 1e-3
@@ -172,7 +171,7 @@ def pass_curves(
         tasks = tasks_of(_passed, one.store, d_k, 1, n, trials, seed, law=law, passes=times)
         done = run_tasks(run_sequence, tasks, workers=workers, progress=part_of(progress, i, len(points)))
         numbers = np.concatenate([part["ratio"] for part in done])
-        theory = predicted_ratio(one, d_k, n, law=law) if times == 1 else None
+        theory = ratio(one.form(d_k), d_k, n, law=law.name, **law.settings) if times == 1 else None
         statistic: Statistic = "rms" if theory is not None and theory.value is not None else "median"
         estimate = summarise(numbers, statistic, estimator="weights", seed=seed, sampler=SAMPLER)
         at = {"experiment": experiment, "n_memories": n, "rho": rho, "passes": times, "seed": seed}

@@ -11,7 +11,7 @@ from assocmem.contract.random import stream
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.store import Store
 from assocmem.stores.lookup import entry, stores
-from assocmem.theory import Requirement, optimal_requirement, requirement
+from assocmem.theory import requirement
 
 WIDEST = 1 << 16
 COUNTED_OUT = 256
@@ -40,17 +40,17 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
         store = entry(key).make()
         if store.traits.keys == "ids":
             continue
-        answer = _answer(key, store, d_k, n_memories, ratio, cosine)
+        answer = requirement(store.form(d_k), d_k, n_memories, ratio, cosine)
         rows.append(
             {
                 "store": key,
                 "label": ", ".join(filter(None, (key, SETTINGS.get(key)))),
-                "feasible": None if answer is None else answer.feasible,
-                "ratio": None if answer is None else answer.reached.value,
-                "largest": None if answer is None else answer.largest.value,
+                "feasible": answer.feasible,
+                "ratio": answer.reached.value,
+                "largest": answer.largest.value,
                 "numbers_held": numbers_held(store, d_k, d_v, n_memories),
                 "cost": store.cost.rpartition("recall ")[2] or None,
-                "reason": "there is no formula for this store; `assocmem capacity` measures it" if answer is None
+                "reason": f"{answer.sentence}; `assocmem capacity` measures it" if answer.feasible is None
                 else _sentences(answer.sentence, answer.largest.reason),
             }
         )  # fmt: skip
@@ -59,13 +59,6 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
 
 def _sentences(first: str, reason: str) -> str:
     return f"{first} {reason[0].upper()}{reason[1:]}." if reason else first
-
-
-def _answer(key: str, store: Store, d_k: int, n_memories: float, ratio: float, cosine: float) -> Requirement | None:
-    if key == "optimal-linear":
-        return optimal_requirement(d_k, n_memories, ratio, cosine)
-    similarity = store.similarity(d_k, max(1, min(int(n_memories), 2**62)))
-    return None if similarity is None else requirement(similarity, d_k, n_memories, ratio, cosine)
 
 
 def numbers_held(store: Store, d_k: int, d_v: int, n_memories: float) -> float:

@@ -56,7 +56,7 @@ class Search:
 
     def by_similarities(self) -> tuple[list[int], list[Estimate]]:
         """Measure by similarities around the place that a pilot of tilted draws shows, moving on where it is not."""
-        limit = self.largest or (LARGEST_BY_POLICY if self.one.changes_with_n else None)
+        limit = self.largest or (LARGEST_BY_POLICY if self.one.changes_with_n(self.d_k) else None)
         counts, squares = self._pilot(limit)
         rises = [i for i, square in enumerate(squares) if i and squares[i - 1] <= self.threshold**2 < square]
         if not rises:
@@ -160,7 +160,7 @@ class Search:
             signal = float(np.asarray(sigma(np.array([self.cosine])))[0]) ** 2
             counts.append(n)
             squares.append(0.0 if n == 1 else (n - 1) * found[sigma] / signal if signal > 0 else math.inf)
-            if n == (limit or 1 << 1000) or (squares[-1] > self.threshold**2 and not self.one.changes_with_n):
+            if n == (limit or 1 << 1000) or (squares[-1] > self.threshold**2 and not self.one.changes_with_n(self.d_k)):
                 return counts, squares
             n = 2 * n if limit is None else min(2 * n, limit)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from assocmem import theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Statistic
 from assocmem.contract.random import stream
@@ -18,7 +19,6 @@ from assocmem.lab.importance_sampling import carried_by_few, tilted_mean_squares
 from assocmem.lab.labelled import subjects
 from assocmem.lab.layout import Layout, disjoint
 from assocmem.lab.plans import SimilarityPlan, sigma_of
-from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.rows import ratio_row
 from assocmem.lab.streams import sums_over_pieces
 from assocmem.maps.activations import Activation
@@ -62,7 +62,7 @@ def run_similarities(plan: SimilarityPlan, *, workers: Workers = None, progress:
     for one, n, cosine in product(plan.stores, plan.memories, plan.cosines):
         for estimator, statistic in product(plan.estimators, plan.statistics):
             estimate = drawn.estimate(sigma_of(one, plan.d_k, n), n, cosine, estimator, statistic)
-            prediction = predicted_ratio(one, plan.d_k, n, cosine=cosine, statistic=statistic)
+            prediction = theory.ratio(one.form(plan.d_k), plan.d_k, n, cosine=cosine, statistic=statistic)
             row = ratio_row(
                 one, estimate, experiment=plan.experiment, d_k=plan.d_k, n_memories=n,
                 d_v=plan.d_v if estimator == "vectors" else None,

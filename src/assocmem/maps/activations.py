@@ -33,6 +33,15 @@ class Activation(ABC):
         """Similarities at which σ or one of its derivatives jumps; quadrature splits there."""
         return ()
 
+    @property
+    def depends_on_n(self) -> bool:
+        """False: σ is the same for every number of memories (see `maps.sharpness` for others)."""
+        return False
+
+    def at(self, n: float, d_k: int) -> Activation:
+        """Return σ for n memories of width d_k: itself."""
+        return self
+
 
 @dataclass(frozen=True)
 class Linear(Activation):

@@ -16,6 +16,7 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.requirement import is_number, with_python_numbers
+from assocmem.maps.activations import Exp
 
 
 class Sharpness(ABC):
@@ -29,6 +30,19 @@ class Sharpness(ABC):
     def depends_on_n(self) -> bool:
         """Whether beta changes with the number of memories."""
         return True
+
+    def checked(self, n: float, d_k: int) -> float:
+        """Return beta for n memories, none counting as one; InputError where the rule gives one below 0 or NaN."""
+        beta = self.beta(max(n, 1), d_k)
+        if n <= 1 and math.isnan(beta):
+            return 0.0  # inf * ln 1: a single memory has weight 1 at any sharpness
+        if not beta >= 0:
+            raise InputError(f"the sharpness must be >= 0; {self} gave {beta} at n = {n:g}.")
+        return beta
+
+    def at(self, n: float, d_k: int) -> Exp:
+        """Return σ(s) = e^(beta (s - 1)) for n memories."""
+        return Exp(self.checked(n, d_k))
 
 
 def _check_beta(beta: float | None, name: str) -> None:

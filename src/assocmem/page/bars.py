@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from assocmem import theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.contract.form import KernelSum
 from assocmem.contract.random import stream
 from assocmem.contract.state import Pairs
 from assocmem.inputs import at_cosine, glyph_pairs, key_law
 from assocmem.inputs.glyphs import glyphs
-from assocmem.lab.predicted import predicted_capacity, predicted_ratio
 from assocmem.page.offer import COUNTS, LETTERS, MEMORIES, PICTURES, choice, rounded
 from assocmem.ruler import by_weights, recall_weights
 
@@ -46,12 +47,10 @@ def weight_rows(name: str, d_k: int, cosine: float, draw: int, beta: float) -> t
     For stores whose weights do not depend on M all rows are prefixes of one row (softmax up to its normaliser).
     """
     store, pairs = choice(name).store(beta), _pairs(d_k, draw)
-    query = _query(pairs, cosine, draw)
-    if name != "optimal":
+    query, form = _query(pairs, cosine, draw), store.form(d_k)
+    if isinstance(form, KernelSum):
         row = recall_weights(store, pairs, query)[0]
-        if name == "softmax":
-            return tuple(row[:m] / row[:m].sum() for m in COUNTS)
-        return tuple(row[:m] for m in COUNTS)
+        return tuple(row[:m] / row[:m].sum() if form.normalised else row[:m] for m in COUNTS)
     return tuple(
         recall_weights(store, Pairs(pairs.keys[:m], pairs.values[:m]), query)[0] for m in COUNTS
     )  # fmt: skip
@@ -64,45 +63,41 @@ def bars(name: str, d_k: int, cosine: float, draw: int, beta: float) -> dict[str
     first M entries belong to M memories. ratio, expected, signal, interference: one number a count; signal is the
     target's weight |A_jj|, interference sqrt(sum of the others' squares), both lengths for unit values.
     """
-    rows = weight_rows(name, d_k, cosine, draw, beta)
+    rows, sums = weight_rows(name, d_k, cosine, draw, beta), isinstance(choice(name).store(beta).form(d_k), KernelSum)
     own = [float(row[TARGET]) for row in rows]
     ratios = [float(by_weights(row[None, :], np.array([TARGET]))[0]) for row in rows]
     relative = [row / (row[TARGET] or 1.0) for row in rows]
-    shared = {"rows": [rounded(r, 4) for r in relative]} if name == "optimal" else {"row": rounded(relative[-1], 4)}
+    shared = {"row": rounded(relative[-1], 4)} if sums else {"rows": [rounded(r, 4) for r in relative]}
     predictions = expected(name, d_k, cosine, beta)
     return {
         **shared,
         "ratio": rounded(ratios),
         "expected": [None if p.value is None else rounded([p.value])[0] for p in predictions],
         "expected_reason": next((p.reason for p in predictions if p.value is None), ""),
-        "statistic": statistic_of(name, cosine),
+        "statistic": statistic_of(name, d_k, cosine, beta),
         "signal": rounded([abs(x) for x in own]),
         "interference": rounded([r * abs(x) for r, x in zip(ratios, own, strict=True)]),
         "capacity": expected_capacity(name, d_k, cosine, beta),
     }
 
 
-def statistic_of(name: str, cosine: float = 1.0) -> Statistic:
-    """Return the statistic over draws that the page expects of a store's ratio.
-
-    The root mean square, but for the optimal store asked with clean queries the median: near M = d_k its ratio has
-    a heavy tail.
-    """
-    return "median" if name == "optimal" and cosine == 1 else "rms"
+def statistic_of(name: str, d_k: int, cosine: float, beta: float) -> Statistic:
+    """Return the statistic over draws that the page expects of a store's ratio."""
+    return theory.steady_statistic(choice(name).store(beta).form(d_k), cosine)
 
 
 @lru_cache(maxsize=1024)
 def expected(name: str, d_k: int, cosine: float, beta: float) -> tuple[Prediction, ...]:
     """Return what theory says of the ratio at every M in COUNTS."""
-    store, statistic = choice(name).store(beta), statistic_of(name, cosine)
-    return tuple(predicted_ratio(store, d_k, m, cosine=cosine, statistic=statistic) for m in COUNTS)
+    form, statistic = choice(name).store(beta).form(d_k), statistic_of(name, d_k, cosine, beta)
+    return tuple(theory.ratio(form, d_k, m, cosine=cosine, statistic=statistic) for m in COUNTS)
 
 
 @lru_cache(maxsize=1024)
 def expected_capacity(name: str, d_k: int, cosine: float, beta: float) -> float | None:
     """Return the M at which the expected ratio reaches 1, None where theory has no answer."""
-    store, statistic = choice(name).store(beta), statistic_of(name, cosine)
-    value = predicted_capacity(store, d_k, cosine=cosine, statistic=statistic).value
+    form, statistic = choice(name).store(beta).form(d_k), statistic_of(name, d_k, cosine, beta)
+    value = theory.capacity(form, d_k, cosine=cosine, statistic=statistic).value
     return None if value is None else rounded([value], 8)[0]
 
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from assocmem import theory
 from assocmem.checks.harness import Bench
-from assocmem.contract.estimate import Statistic
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.kernels.recurrent import RecurrentStore
-from assocmem.lab.predicted import predicted_capacity
 from assocmem.page.offer import rounded
 from assocmem.stores.lookup import entry, stores
 
 WIDTH, PAIRS = 64, 1000
-_STATISTICS: Mapping[str, Statistic] = {"optimal-linear": "median"}
-"""Statistic of the capacity where it isn't the root mean square: the bars' and the curves'."""
 RULE = ("rows_for", "put_pair", "_folded", "_train", "put", "solution", "get")
 """Methods that say what a store does, as far as it has them, in the order of reading."""
 COMMON = (Store, GrowingStore, RecurrentStore, *Store.__mro__[1:])
@@ -47,7 +43,8 @@ def _held(store: Store) -> State:
 def _card(key: str) -> dict[str, Any]:
     found = entry(key)
     store = found.make()
-    prediction = predicted_capacity(store, WIDTH, statistic=_STATISTICS.get(key, "rms"))
+    form = store.form(WIDTH)
+    prediction = theory.capacity(form, WIDTH, statistic=theory.steady_statistic(form))
     capacity = None if prediction.value is None else rounded([prediction.value], 8)[0]
     source = store.source
     words = {

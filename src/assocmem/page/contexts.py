@@ -6,7 +6,7 @@ from typing import Any
 
 from assocmem.maps.sharpness import Constant, LogN, QwenLogN, Sharpness, YaRN
 from assocmem.page.offer import rounded
-from assocmem.theory import Design, design, softmax_ratio
+from assocmem.theory import Design, design, ratio
 
 LONG_COUNTS = tuple(2**k for k in range(4, 22))
 CALCULATOR_COUNTS = tuple(2**k for k in range(4, 31))
@@ -31,7 +31,7 @@ def long_contexts(d_k: int, beta: float, reference: int) -> dict[str, Any]:
     rules = {}
     for rule in RULES:
         chosen = policy(rule, reference, beta)
-        ratios = [softmax_ratio(chosen, d_k, m).value for m in LONG_COUNTS]
+        ratios = [ratio(chosen, d_k, m).value for m in LONG_COUNTS]
         rules[rule] = {
             "ratio": [rounded([r], 4)[0] if r else None for r in ratios],
             "beta": rounded([chosen.beta(m, d_k) for m in LONG_COUNTS], 4),

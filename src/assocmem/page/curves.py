@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from assocmem import theory
+from assocmem.contract.form import KernelSum, LeastSquares
 from assocmem.lab.keys import key_curves
-from assocmem.lab.predicted import predicted_ratio
 from assocmem.lab.similarities import similarity_curves
 from assocmem.page.bars import PAGE_SEED, expected, expected_capacity, statistic_of
 from assocmem.page.offer import CHOICES, choice, rounded
@@ -38,11 +39,11 @@ def curves(d_k: int, beta: float) -> dict[str, Any]:
 
 
 def _theory(name: str, d_k: int, beta: float) -> dict[str, list[float]]:
-    store, statistic = choice(name).store(beta), statistic_of(name)
-    edge = (d_k + 1, d_k + 2, d_k + 4, d_k + 8, d_k + d_k // 4) if name == "optimal" else ()
+    form, statistic = choice(name).store(beta).form(d_k), statistic_of(name, d_k, 1.0, beta)
+    edge = (d_k + 1, d_k + 2, d_k + 4, d_k + 8, d_k + d_k // 4) if isinstance(form, LeastSquares) else ()
     found = []
     for m in sorted({*GRID, *edge}):
-        value = predicted_ratio(store, d_k, m, statistic=statistic).value
+        value = theory.ratio(form, d_k, m, statistic=statistic).value
         if value:
             found.append((m, value))
     return {"m": [m for m, _ in found], "ratio": rounded([value for _, value in found], 4)}
@@ -53,7 +54,8 @@ def _at_counts(name: str, d_k: int, beta: float) -> list[float | None]:
 
 
 def _measured(d_k: int, beta: float) -> dict[str, list[Mapping[str, Any]]]:
-    labelled = [(c.id, c.store(beta)) for c in CHOICES if c.id != "optimal"]
+    stores = [(c.id, c.store(beta)) for c in CHOICES]
+    labelled = [(name, store) for name, store in stores if isinstance(store.form(d_k), KernelSum)]
     rows = similarity_curves(labelled, d_k, MEASURED, streams=TRIALS, seed=PAGE_SEED, workers=1)
     return {name: [row for row in rows if row["label"] == name] for name, _ in labelled}
 
@@ -66,8 +68,8 @@ def optimal(d_k: int) -> dict[str, list[Any]]:
     counts = [round(d_k * factor) for factor in (1.25, 1.5, 2, 4, 8)]
     store = ("optimal", choice("optimal").store(1.0))
     rows = key_curves(
-        [store], d_k, counts, trials=KEY_TRIALS, most=2 * KEY_TRIALS, targets=8, statistics=(statistic_of("optimal"),),
-        seed=PAGE_SEED, workers=1,
+        [store], d_k, counts, trials=KEY_TRIALS, most=2 * KEY_TRIALS, targets=8,
+        statistics=(statistic_of("optimal", d_k, 1.0, 1.0),), seed=PAGE_SEED, workers=1,
     )  # fmt: skip
     return _columns(rows)
 

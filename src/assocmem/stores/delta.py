@@ -10,6 +10,7 @@ from functools import lru_cache
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, contiguous, namespace, transpose
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import DeltaRule
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.state import State
@@ -157,6 +158,10 @@ class DeltaNet(_DeltaRule):
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
         return _traits(self.strength, None, self.strength == 1 and isinstance(self.feature, Identity))
 
+    def form(self, d_k: int) -> DeltaRule | None:
+        """Return the delta rule; None over features."""
+        return DeltaRule(float(self.strength)) if isinstance(self.feature, Identity) else None
+
     def init(self, state: State) -> Arrays:
         """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, self.feature.width(state.d_k))}
@@ -221,6 +226,10 @@ class GatedDeltaNet(_DeltaRule):
     def traits(self) -> Traits:
         """Linear, bounded, order matters; with strength 1 a key written again replaces."""
         return _traits(self.strength, self.decay, self.strength == 1)
+
+    def form(self, d_k: int) -> DeltaRule:
+        """Return the delta rule with its decay."""
+        return DeltaRule(float(self.strength), float(self.decay))
 
     def init(self, state: State) -> Arrays:
         """Return the zero matrix."""

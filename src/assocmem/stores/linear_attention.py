@@ -9,7 +9,7 @@ from typing import Any
 
 from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
 from assocmem.contract.errors import InputError, RecallOverflowError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.requirement import require_bool
@@ -164,10 +164,9 @@ class LinearAttention(RecurrentStore):
         found = [self._get(arrays, queries[..., at, :]) for at in self._blocks(queries)]
         return xp.concat(found, axis=-2) if len(found) > 1 else found[0]
 
-    def similarity(self, d_k: int, n: int) -> Similarity | None:
-        """Return σ with φ(q).φ(k) = σ(q.k) for the identity and the exponential series."""
-        sigma = self.feature.sigma(d_k)
-        return None if sigma is None else Similarity(sigma, normalised=self.normalise)
+    def form(self, d_k: int) -> KernelSum:
+        """Return σ with φ(q).φ(k) = σ(q.k) for the identity and the exponential series, None in it for others."""
+        return KernelSum(self.feature.sigma(d_k), normalised=self.normalise)
 
     def _asked(self, queries: Array) -> Array:
         return self.feature.up_to_scale(queries) if self.normalise else self.feature(queries)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, Namespace, contiguous, namespace, transpose
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import ChannelDecay, Decay, KernelSum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.state import State
@@ -95,30 +93,28 @@ class Mamba(RecurrentStore):
 
     def init(self, state: State) -> Arrays:
         """Return the zero matrix; InputError where a tuple of rates has another length than d_k."""
-        if isinstance(self.rates, tuple) and len(self.rates) != state.d_k:
-            raise InputError(f"`rates` of Mamba must hold d_k={state.d_k} numbers; got {len(self.rates)}.")
+        self.form(state.d_k)
         return {"h": state.zeros(state.d_v, state.d_k)}
+
+    def form(self, d_k: int) -> ChannelDecay:
+        """Return the rates of d_k key coordinates and the range of the steps."""
+        rates = tuple(-float(i) for i in range(1, d_k + 1)) if self.rates is None else self.rates
+        rates = rates if isinstance(rates, tuple) else (float(rates),) * d_k
+        if len(rates) != d_k:
+            raise InputError(f"`rates` of Mamba must hold d_k={d_k} numbers; got {len(rates)}.")
+        return ChannelDecay(rates, *(self.step if isinstance(self.step, tuple) else (self.step, self.step)))
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return step (*batch, n, d_v) and rates (*batch, d_v, d_k) of these pairs."""
         xp, device = namespace(keys), ar.device_of(keys)
         full = dict(extras)
         if "rates" not in full:
-            if self.rates is None:
-                row = -np.arange(1.0, state.d_k + 1)
-            else:
-                row = np.broadcast_to(np.asarray(self.rates, dtype=np.float64), (state.d_k,))
-            rates = xp.asarray(row.copy(), dtype=keys.dtype, device=device)
+            rates = xp.asarray(list(self.form(state.d_k).rates), dtype=keys.dtype, device=device)
             full["rates"] = xp.broadcast_to(rates, (*state.batch, state.d_v, state.d_k))
         if "step" not in full:
-            steps = xp.asarray(self._channel_steps(state.d_v), dtype=keys.dtype, device=device)
+            steps = xp.asarray(self.form(state.d_k).steps(state.d_v), dtype=keys.dtype, device=device)
             full["step"] = xp.broadcast_to(steps, (*keys.shape[:-1], state.d_v))
         return full
-
-    def _channel_steps(self, d_v: int) -> np.ndarray[Any, Any]:
-        low, high = self.step if isinstance(self.step, tuple) else (self.step, self.step)
-        places = (np.arange(d_v) + 0.5) / max(1, d_v)
-        return np.exp(math.log(low) + places * (math.log(high) - math.log(low)))
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule: h <- exp(D A) h + (D u) B^T."""
@@ -249,9 +245,11 @@ class Mamba2(RecurrentStore):
         """Return H x for each query."""
         return queries @ transpose(state["H"])
 
-    def similarity(self, d_k: int, n: int) -> Similarity | None:
-        """Return σ(s) = s where nothing decays and no value is scaled."""
-        return Similarity(Linear()) if self.decay == 1 and self.step == 1 else None
+    def form(self, d_k: int) -> KernelSum | Decay | None:
+        """Return the decay; σ(s) = s where nothing decays and no value is scaled; None where nothing is written."""
+        if self.decay == 1 and self.step == 1:
+            return KernelSum(Linear())
+        return Decay(float(self.decay)) if self.step > 0 else None
 
 
 def _scaled(values: Array, extras: Arrays) -> Array:

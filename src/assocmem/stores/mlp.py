@@ -8,7 +8,7 @@ from typing import Literal
 
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, require
@@ -68,9 +68,9 @@ class MLP(GrowingStore):
         """Linear, permutation-invariant, additive, growing."""
         return _TRAITS
 
-    def similarity(self, d_k: int, n: int) -> Similarity:
+    def form(self, d_k: int) -> KernelSum:
         """Return the activation."""
-        return Similarity(self.activation)
+        return KernelSum(self.activation)
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:
         """Return V^T σ(K x)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from assocmem.contract.arrays import Array
+from assocmem.contract.form import LeastSquares
 from assocmem.contract.register import register
 from assocmem.contract.state import State
 from assocmem.contract.traits import Source, Traits
@@ -66,6 +67,10 @@ class OptimalLinear(LeastSquaresStore):
     def traits(self) -> Traits:
         """Linear, permutation-invariant, averaging, bounded."""
         return _TRAITS
+
+    def form(self, d_k: int) -> LeastSquares:
+        """Return least squares on the keys themselves."""
+        return LeastSquares(float(self.ridge))
 
     def _width(self, state: State) -> int:
         return state.d_k

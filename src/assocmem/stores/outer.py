@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.state import State
@@ -76,9 +76,9 @@ class OuterProduct(Store):
             W = W + _product(k, v)
         return {"W": W}, state.xp.concat(parts, axis=-2)
 
-    def similarity(self, d_k: int, n: int) -> Similarity:
+    def form(self, d_k: int) -> KernelSum:
         """Return σ(s) = s."""
-        return Similarity(Linear())
+        return KernelSum(Linear())
 
 
 def _product(keys: Array, values: Array) -> Array:

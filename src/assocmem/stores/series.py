@@ -9,7 +9,7 @@ from typing import Literal
 
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import register
 from assocmem.contract.slots import GrowingStore
@@ -76,9 +76,9 @@ class TruncatedExp(GrowingStore):
         """Linear, permutation-invariant, additive, growing."""
         return _PAIRS
 
-    def similarity(self, d_k: int, n: int) -> Similarity:
+    def form(self, d_k: int) -> KernelSum:
         """Return the truncated exponential."""
-        return Similarity(_series(self.terms, self.beta, d_k))
+        return KernelSum(_series(self.terms, self.beta, d_k))
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:
         """Return V^T σ(K x)."""
@@ -129,9 +129,9 @@ class TruncatedExpFeatures(Store):
         """Linear, permutation-invariant, additive, bounded."""
         return _FEATURES
 
-    def similarity(self, d_k: int, n: int) -> Similarity:
+    def form(self, d_k: int) -> KernelSum:
         """Return the truncated exponential."""
-        return Similarity(_series(self.terms, self.beta, d_k))
+        return KernelSum(_series(self.terms, self.beta, d_k))
 
     def init(self, state: State) -> Mapping[str, Array]:
         """Return the zero matrix; InputError where it would have more than max_features columns."""

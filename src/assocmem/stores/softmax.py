@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Causal, Dense, Recall, Visible
 from assocmem.contract.register import register
 from assocmem.contract.slots import GrowingStore
@@ -20,7 +19,6 @@ from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Option, Source, Traits
 from assocmem.kernels.attention import Beta, attend, attention_weights
 from assocmem.kernels.blockwise import in_dtype, item_count
-from assocmem.maps.activations import Exp
 from assocmem.maps.sharpness import POLICIES, Constant, ScalableSoftmax, Sharpness, as_sharpness
 
 COUNT_BLOCK = 2**20
@@ -88,9 +86,9 @@ class SoftmaxAttention(GrowingStore):
         """Linear with shared weights, permutation-invariant, averaging, growing; takes masks."""
         return _TRAITS
 
-    def similarity(self, d_k: int, n: int) -> Similarity:
+    def form(self, d_k: int) -> KernelSum:
         """Return σ(s) = e^(beta(n) (s - 1)), normalised."""
-        return Similarity(Exp(self._beta_at(n, d_k)), normalised=True)
+        return KernelSum(self.sharpness, normalised=True)
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:
         """Return V^T softmax(beta K x); its mass is of logits beta k.x without any shift."""
@@ -109,26 +107,16 @@ class SoftmaxAttention(GrowingStore):
     def _beta(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Beta:
         """Return the sharpness, one number or one for each query where n differs between them."""
         if not self.sharpness.depends_on_n:
-            return self._beta_at(1, state.d_k)
+            return self.sharpness.checked(1, state.d_k)
         if counts is None and isinstance(visible, Causal):
             counts = visible.first + np.arange(int(queries.shape[-2]))
         elif counts is None and visible is not None and self.count == "visible":
             counts = _visible_counts(visible)
         if counts is None:
-            return self._beta_at(state.n, state.d_k)
+            return self.sharpness.checked(state.n, state.d_k)
         distinct, which = np.unique(np.asarray(counts), return_inverse=True)
-        each = np.array([self._beta_at(int(n), state.d_k) for n in distinct], dtype=np.float64)
+        each = np.array([self.sharpness.checked(int(n), state.d_k) for n in distinct], dtype=np.float64)
         return each[which].reshape(np.shape(counts))
-
-    def _beta_at(self, n: int, d_k: int) -> float:
-        beta = self.sharpness.beta(max(n, 1), d_k)
-        if n <= 1 and math.isnan(beta):
-            return 0.0  # inf * ln 1: a single memory has weight 1 at any sharpness
-        if not beta >= 0:
-            raise InputError(
-                f"the sharpness of SoftmaxAttention must be >= 0; {self.sharpness} gave {beta} at n = {n}."
-            )
-        return beta
 
 
 def _visible_counts(mask: Array) -> Any:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.form import Momentum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, is_whole, require, require_gate
@@ -109,6 +112,14 @@ class Titans(RecurrentStore):
                 Extra("forgetting", "share alpha of the memory that fades", default=self.forgetting, low=0.0, high=1.0),
             ),
         )
+
+    def form(self, d_k: int) -> Momentum | None:
+        """Return the rule of a linear memory on unit keys, its step 2 theta."""
+        if self.depth > 1:
+            return None
+        momentum, forgetting = float(self.momentum), float(self.forgetting)
+        safe = 0.5 * float(stable_rate(d_k, np.asarray(momentum), np.asarray(forgetting)))
+        return Momentum(safe if self.base_rate is None else 2 * self.base_rate, momentum, forgetting)
 
     def model(self, d_k: int) -> InnerModel:
         """Return the memory's architecture for keys of width d_k."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from assocmem.contract.arrays import Array
+from assocmem.contract.form import DeltaRule
 from assocmem.contract.register import register
 from assocmem.contract.requirement import is_number, is_whole, require
 from assocmem.contract.state import State
@@ -81,6 +82,12 @@ class TTTLinear(InnerTraining):
             affine=affine,
             extras=(RATE,),
         )
+
+    def form(self, d_k: int) -> DeltaRule | None:
+        """Return the delta rule: pair by pair, with nothing but the matrix, at a step that theory knows."""
+        plain = self.mini_batch == 1 and not (self.bias or self.norm or self.residual or self.init)
+        step = 1.0 if self.base_rate is None else float(self.base_rate)
+        return DeltaRule(step) if plain and step <= 2 else None
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,20 @@ def predict(
     return Prediction(quantity, value, statistic, regime, source, log_value, exact, bound)
 
 
+def known(quantity: str, value: float, source: str) -> Prediction:
+    """Return a value that is the same in every trial, so its median too."""
+    log = math.log(value) if value else -math.inf
+    return Prediction(quantity, value, "median", "unit keys", source, log)
+
+
 def plus_one(log_x: float) -> float:
     """Return ln(1 + x) from ln x, without overflow."""
     return log_x + math.log1p(math.exp(-log_x)) if log_x > 0 else math.log1p(math.exp(log_x))
+
+
+def power(log: float) -> str:
+    """Return e^log as sentences write it, to four digits, as a power of e where it leaves the range of floats."""
+    return f"{math.exp(log):.4g}" if abs(log) < 700 else f"e^{log:.5g}"
 
 
 def plain(value: float) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from assocmem.contract.estimate import Prediction
-from assocmem.contract.form import Similarity
-from assocmem.maps.activations import Activation, Exp
-from assocmem.theory import similarity as exact
+from assocmem.contract.form import Form, LeastSquares
+from assocmem.maps.activations import Exp
+from assocmem.theory import questions
 from assocmem.theory.answer import none, plain, predict
 from assocmem.theory.bessel import log_mean_exp, mean_cosine
 from assocmem.theory.domain import (
@@ -26,7 +26,6 @@ from assocmem.theory.domain import (
     log_others,
     regime,
 )
-from assocmem.theory.optimal import optimal_capacity, optimal_ratio
 from assocmem.theory.roots import root
 
 _SHARPEST = 1e150
@@ -96,7 +95,7 @@ def design(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Desi
     target = math.log(wanted)
     sharpness = _smallest(lambda b: _log_ratio(width, n, b, cosine) - target, top)
     largest = _largest(width, wanted, cosine, best.value)
-    reached = exact.ratio(Exp(top if sharpness is None else sharpness), width, n, cosine=cosine)
+    reached = questions.ratio(Exp(top if sharpness is None else sharpness), width, n, cosine=cosine)
     return Design(
         d=d,
         n_memories=n,
@@ -143,31 +142,21 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
     return predict("best sharpness", math.log(best), regime=words, source=source, error=error)
 
 
-def requirement(
-    similarity: Similarity | Activation, d: int, n_memories: float, ratio: float, cosine: float = 1.0
-) -> Requirement:
-    """Return whether a store of the form V^T σ(K x) keeps M memories at an rms ratio of at most `ratio`.
+def requirement(form: Form | None, d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Requirement:
+    """Return whether a store of this form keeps M memories at an rms ratio of at most `ratio`.
 
-    Parameters: as for `design`; `similarity` is the store's at this d and M.
+    Parameters: `form`, or an activation in its place; the others as for `design`.
 
     >>> from assocmem.maps.activations import ReLU
     >>> requirement(ReLU(2), 64, 2000, 1.0).feasible, requirement(ReLU(2), 64, 3000, 1.0).feasible
     (True, False)
     """
-    reached = exact.ratio(similarity, d, n_memories, cosine=cosine)
-    return _required(reached, exact.capacity(similarity, d, ratio=ratio, cosine=cosine), ratio)
-
-
-def optimal_requirement(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Requirement:
-    """Return whether the optimal linear store keeps M memories at an rms ratio of at most `ratio`.
-
-    With a noisy query the ratio is not monotone in M, so the largest M served is left open.
-    """
-    reached = optimal_ratio(d, n_memories, cosine=cosine, statistic="rms")
-    if cosine == 1:
-        return _required(reached, optimal_capacity(d, ratio=ratio, statistic="rms"), ratio)
-    reason = "with a noisy query the ratio peaks at M = d, so there is no one largest M"
-    return _required(reached, none("capacity", reason, statistic=reached.statistic), ratio)
+    reached = questions.ratio(form, d, n_memories, cosine=cosine)
+    largest = questions.capacity(form, d, ratio=ratio, cosine=cosine)
+    if isinstance(form, LeastSquares) and cosine != 1:
+        reason = "with a noisy query the ratio peaks at M = d, so there is no one largest M"
+        largest = none("capacity", reason, statistic=reached.statistic)
+    return _required(reached, largest, ratio)
 
 
 def _required(reached: Prediction, largest: Prediction, ratio: float) -> Requirement:
@@ -206,7 +195,7 @@ def _largest(d: float, ratio: float, cosine: float, best: float | None) -> Predi
     if best is None and d > 1:
         reason = "no limit: with a query equal to its key a larger sharpness serves any M"
         return none("largest M", reason, regime=regime(d, cosine))
-    found = exact.capacity(Exp(math.inf if best is None else best), d, ratio=ratio, cosine=cosine)
+    found = questions.capacity(Exp(math.inf if best is None else best), d, ratio=ratio, cosine=cosine)
     return replace(found, quantity="largest M")
 
 

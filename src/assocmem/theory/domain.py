@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Similarity
-from assocmem.maps.activations import Activation
 
 EPS = 2.0**-52
 
@@ -50,15 +50,13 @@ def checked_ratio(ratio: float) -> float:
     return r
 
 
-def activation_of(similarity: Similarity | Activation) -> Activation:
-    """Return σ of a store's `Similarity`, or the activation itself.
-
-    Dividing by the sum of the weights changes signal and interference alike, so only σ matters here.
-    """
-    sigma = similarity.sigma if isinstance(similarity, Similarity) else similarity
-    if not isinstance(sigma, Activation):
-        raise InputError(f"`similarity` must be an Activation or a Similarity that holds one; got {sigma!r}.")
-    return sigma
+def checked_age(age: Any, n_memories: float | None = None) -> int:
+    """Return `age`, a whole number >= 0 and below M where that is given."""
+    if isinstance(age, bool) or not isinstance(age, int | np.integer) or age < 0:
+        raise InputError(f"`age` must be a whole number >= 0; got {age!r}.")
+    if n_memories is not None and age >= n_memories:
+        raise InputError(f"`age` must be below n_memories = {n_memories:g}, the target counted; got {age}.")
+    return int(age)
 
 
 def log_others(n: float) -> float:

@@ -13,12 +13,11 @@ from functools import singledispatch
 import numpy as np
 
 from assocmem.contract.estimate import Prediction
-from assocmem.contract.form import Similarity
+from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.maps.sharpness import Sharpness
 from assocmem.theory.answer import none, predict
 from assocmem.theory.domain import (
-    activation_of,
     checked_cosine,
     checked_memories,
     checked_ratio,
@@ -33,7 +32,7 @@ _SOURCE = "Gaussian approximation s ~ N(0, 1/d)"
 
 
 def gaussian_ratio(
-    similarity: Similarity | Activation | Sharpness, d: int, n_memories: float, *, cosine: float = 1.0
+    form: KernelSum | Activation | Sharpness, d: int, n_memories: float, *, cosine: float = 1.0
 ) -> Prediction:
     """Return the Gaussian approximation of the rms ratio; a Sharpness stands for softmax with beta(M).
 
@@ -46,7 +45,7 @@ def gaussian_ratio(
     """
     width, n = checked_width(d), checked_memories(n_memories)
     cosine = checked_cosine(cosine, width)
-    sigma = Exp(similarity.beta(n, d)) if isinstance(similarity, Sharpness) else activation_of(similarity)
+    sigma = form.at(n, d)
     words = _words(width, cosine)
     moment, own = _mean_square(sigma, width), log_signal(sigma, cosine)
     if moment is None or own.log == -math.inf:
@@ -57,7 +56,7 @@ def gaussian_ratio(
 
 
 def gaussian_capacity(
-    similarity: Similarity | Activation | Sharpness, d: int, *, ratio: float = 1.0, cosine: float = 1.0
+    form: KernelSum | Activation | Sharpness, d: int, *, ratio: float = 1.0, cosine: float = 1.0
 ) -> Prediction:
     """Return the Gaussian approximation of the capacity, ratio^2 σ(ρ)^2 / E σ(s)^2, as the article prints it.
 
@@ -68,11 +67,9 @@ def gaussian_capacity(
     width, wanted = checked_width(d), checked_ratio(ratio)
     cosine = checked_cosine(cosine, width)
     words = _words(width, cosine)
-    if isinstance(similarity, Sharpness):
-        if similarity.depends_on_n:
-            return none("capacity", "beta depends on M; use softmax_capacity", regime=words, source=_SOURCE)
-        similarity = Exp(similarity.beta(1, d))
-    sigma = activation_of(similarity)
+    if form.depends_on_n:
+        return none("capacity", "beta depends on M; `capacity` follows it", regime=words, source=_SOURCE)
+    sigma = form.at(1, d)
     moment, own = _mean_square(sigma, width), log_signal(sigma, cosine)
     if moment is None or own.log == -math.inf or moment.log == -math.inf:
         return none("capacity", _reason(moment), regime=words, source=_SOURCE)
@@ -81,13 +78,13 @@ def gaussian_capacity(
 
 
 @singledispatch
-def _mean_square(sigma: Activation, d: float) -> LogValue | None:  # noqa: ARG001 - the signature of the hooks
+def _mean_square(sigma: Activation, d: float) -> LogValue | None:
     """Return ln E σ(s)^2 for s ~ N(0, 1/d), None where σ need not be defined beyond [-1, 1]."""
     return None
 
 
 @_mean_square.register
-def _(sigma: Linear, d: float) -> LogValue | None:  # noqa: ARG001 - dispatches on the type
+def _(sigma: Linear, d: float) -> LogValue | None:
     return LogValue(-math.log(d), 0.0, "1/d")
 
 

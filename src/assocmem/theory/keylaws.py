@@ -14,26 +14,24 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
-from assocmem.contract.form import Similarity
 from assocmem.maps.activations import Activation, Exp, Linear
-from assocmem.theory import similarity as sphere
 from assocmem.theory.answer import none, predict
-from assocmem.theory.domain import EPS, activation_of, checked_cosine, checked_memories, checked_width, log_others
+from assocmem.theory.domain import EPS, checked_cosine, checked_memories, log_others
 from assocmem.theory.law import log_density
 from assocmem.theory.moments import log_mean_square, log_signal
 from assocmem.theory.quadrature import Floats, LogValue, edges_on_sphere, log_abs, log_integral, log_integral_of_square
 
-LAWS = ("sphere", "gaussian", "signs", "orthonormal", "equal-cosine", "spectrum", "clustered")
+LAWS = ("gaussian", "signs", "orthonormal", "equal-cosine", "spectrum", "clustered")
 _NO_SIGNAL = "no recall at this cosine: the target's own weight is 0"
 
 
 def law_ratio(
     law: str,
-    similarity: Similarity | Activation,
-    d: int,
+    sigma: Activation,
+    d: float,
     n_memories: float,
-    *,
     cosine: float = 1.0,
+    *,
     rho: float | None = None,
     clusters: int | None = None,
     spread: float | None = None,
@@ -43,27 +41,22 @@ def law_ratio(
 
     Parameters
     ----------
-    law: "sphere" (see `ratio`). Exact for every σ and stored keys as queries: "equal-cosine", unit keys with a
+    law: Exact for every σ and stored keys as queries: "equal-cosine", unit keys with a
         shared mean and expected cosine `rho`, and "clustered", `clusters` centres with the sine `spread` between
         key and centre. Exact for the outer product: "signs" (entries ±1/sqrt(d)), "gaussian" (entries N(0, 1/d)),
         "spectrum" (N(0, C), `eigenvalues` of C up to a factor) and "orthonormal".
-    similarity, d, n_memories, cosine: as for `ratio`.
+    sigma, d, n_memories, cosine: as for `ratio`, checked.
 
-    The value is None, with a reason, for every other combination. Raises InputError for an unknown law and for a
-    missing or impossible setting of it.
+    The value is None, with a reason, for every other law and combination. Raises InputError for a missing or
+    impossible setting of a law.
 
     >>> law_ratio("signs", Linear(), 64, 65).value
     1.0
     >>> law_ratio("equal-cosine", Linear(), 64, 101, rho=0.25).value > 2.5
     True
     """
-    if law not in LAWS:
-        raise InputError(f"`law` must be one of {', '.join(LAWS)}; got {law!r}.")
-    sigma, width, n = activation_of(similarity), checked_width(d), checked_memories(n_memories)
-    cosine = checked_cosine(cosine, width)
+    width, n = d, n_memories
     words = f"independent keys of the law {law!r}, d = {d:g}, query cosine {cosine:g}; M counts the target"
-    if law == "sphere":
-        return sphere.ratio(sigma, d, n, cosine=cosine)
     if law == "equal-cosine":
         shared = _within_unit("rho", rho)
         return _from_moment(_sharing(sigma, width, shared), sigma, width, n, cosine, words)

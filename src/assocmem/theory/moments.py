@@ -25,7 +25,7 @@ def log_mean_square(sigma: Activation, d: float) -> LogValue:
 
 
 @log_mean_square.register
-def _(sigma: Linear, d: float) -> LogValue:  # noqa: ARG001 - dispatches on the type
+def _(sigma: Linear, d: float) -> LogValue:
     return LogValue(-math.log(d), 0.0, "E s^2 = 1/d")
 
 

@@ -11,40 +11,27 @@ uniform k (see theory.decay), so six numbers follow a pair exactly through any n
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Prediction
+from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.contract.form import Momentum
 from assocmem.theory.answer import none, predict
-from assocmem.theory.decay import QUOTIENT, SIGNAL, checked_age, checked_share
-from assocmem.theory.domain import EPS, checked_memories, checked_width
+from assocmem.theory.decay import QUOTIENT
+from assocmem.theory.domain import EPS, checked_age, checked_memories, checked_width
+from assocmem.theory.questions import SIGNAL, ratio_by_age, signal_by_age
 
 Moments = np.ndarray[Any, np.dtype[np.float64]]
 """(2, 2, 2): by vector, vector (a or s), and part: along k_j k_j^T, along I."""
 
 
-def momentum_signal(
-    d: float,
-    age: int,
-    *,
-    step: float,
-    momentum: float,
-    forgetting: float = 0.0,
-    statistic: Literal["rms", "mean"] = "rms",
-) -> Prediction:
-    """Return the weight of a pair over that of the newest one in a linear memory trained with momentum.
-
-    Parameters: `age`, a whole number n >= 0; `step` c > 0 times the gradient of 1/2 |W k - v|^2 (2 theta in Titans);
-    `momentum` and `forgetting` in [0, 1]; the share kept is 1 - forgetting. Exact. Cost: linear in the age.
-
-    >>> from assocmem.theory.decay import delta_signal
-    >>> momentum_signal(64, 50, step=1.0, momentum=0.0).value == delta_signal(64, 50).value
-    True
-    """
+@signal_by_age.register
+def _(form: Momentum, d: int, age: int, *, statistic: Statistic = "rms", d_v: int = 64) -> Prediction:
+    """Cost: linear in the age. Without momentum the delta rule's numbers, to rounding."""
     width, n = checked_width(d), checked_age(age)
-    rule = _Rule(width, step, momentum, forgetting)
+    rule = _Rule(width, form)
     if statistic == "mean":
         along = rule.means(n)
         if along <= 0:
@@ -58,20 +45,15 @@ def momentum_signal(
     return predict(SIGNAL, log, regime=_words(width), source=source, statistic=statistic, error=8 * (n + 1) * EPS)
 
 
-def momentum_ratio(
-    d: float, n_memories: float, age: int, *, step: float, momentum: float, forgetting: float = 0.0
-) -> Prediction:
-    """Return root mean square interference over root mean square signal at one age among M, with momentum.
+@ratio_by_age.register
+def _(form: Momentum, d: int, n_memories: float, age: int) -> Prediction:
+    """Root mean square interference over root mean square signal. Cost: linear in M.
 
     Pairs younger than the target act through keys independent of its own; older ones pass through the target's own
-    write, whose key is the query. Parameters as in `momentum_signal`; `age` in [0, M). Cost: linear in M.
-
-    >>> from assocmem.theory.decay import delta_ratio
-    >>> abs(momentum_ratio(64, 100, 30, step=1.0, momentum=0.0).value / delta_ratio(64, 100, 30).value - 1) < 1e-12
-    True
+    write, whose key is the query.
     """
     width, count, n = checked_width(d), int(checked_memories(n_memories)), checked_age(age, n_memories)
-    rule = _Rule(width, step, momentum, forgetting)
+    rule = _Rule(width, form)
     younger, own = rule.through(n)
     older = rule.asked(rule.spread(rule.through(count - 1 - n)[0]))
     total = rule.after(older, n)[0, 0].sum() + rule.spread(younger)[0, 0, 1]
@@ -86,12 +68,9 @@ def momentum_ratio(
 class _Rule:
     """One write: (a, s) <- B (a, s) - c (1, 1) k.a k, moments in units of c^2."""
 
-    def __init__(self, d: float, step: float, momentum: float, forgetting: float) -> None:
-        if isinstance(step, bool) or not isinstance(step, int | float) or not (math.isfinite(step) and step > 0):
-            raise InputError(f"`step` must be a finite number > 0; got {step!r}.")
-        e, x = checked_share("momentum", momentum), 1 - checked_share("forgetting", forgetting)
-        self.d, self.c = d, float(step)
-        self.B = np.array([[x, e], [0.0, e]])
+    def __init__(self, d: float, form: Momentum) -> None:
+        self.d, self.c = d, float(form.step)
+        self.B = np.array([[1.0 - form.forgetting, form.momentum], [0.0, form.momentum]])
 
     def fresh(self) -> Moments:
         """Return the moments of a pair just written, its own key along k_j."""

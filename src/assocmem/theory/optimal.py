@@ -10,21 +10,21 @@ short have less leverage and more residual (docs/theory.md). The article's rule 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Prediction
-from assocmem.theory.answer import none, predict
+from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.contract.form import LeastSquares
+from assocmem.theory.answer import known, none, predict
 from assocmem.theory.domain import EPS, checked_cosine, checked_memories, checked_ratio, checked_width
 from assocmem.theory.law import log_gamma_ratio
+from assocmem.theory.questions import LARGEST, LEFT, capacity, old_value_left, ratio, steady_statistic
 from assocmem.theory.ridge import noisy_capacity, ridge_ratio
 from assocmem.theory.roots import root
 
-KeyLaw = Literal["sphere", "gaussian"]
-Statistic = Literal["mean", "rms", "median"]
-
 _REACH = 600.0  # ln(M - d) up to which the equation for M is solved, and its negative
 _FEW = 0.05  # degrees of freedom below which a median is below 1e-12
+_RMS_ALONE = "noisy queries and ridges have theory for the rms alone"
 
 _SOURCES = {
     "gaussian": "P_jj ~ Beta(d/2, (M-d)/2), exact for Gaussian keys",
@@ -32,37 +32,30 @@ _SOURCES = {
 }
 
 
-def optimal_ratio(
-    d: int,
+@ratio.register
+def _(
+    form: LeastSquares,
+    d: float,
     n_memories: float,
     *,
-    law: KeyLaw = "sphere",
-    statistic: Statistic = "mean",
     cosine: float = 1.0,
-    ridge: float = 0.0,
+    statistic: Statistic = "rms",
+    law: str = "sphere",
+    **settings: Any,
 ) -> Prediction:
-    """Return the ratio of the optimal linear store: 0 for M <= d, then rising to meet the outer product's.
+    """0 for M <= d, then rising to meet the outer product's. Keys: "gaussian" (exact) or "sphere" (approximate).
 
-    Parameters
-    ----------
-    d, n_memories: width of the keys and M, counting the target.
-    law: "gaussian" (exact) or "sphere" (unit keys: labelled approximate).
-    statistic: of the ratio over draws of the keys. With a noisy query or a ridge only "rms" has a theory, see
-        `ridge_ratio`, to which such questions go.
-    cosine, ridge: of the query to its key; lambda of the least squares.
-
-    Raises InputError for other names. The value is None where the statistic is infinite.
-
-    >>> round(optimal_ratio(64, 65, law="gaussian").value, 4), optimal_ratio(64, 64).value
-    (0.1009, 0.0)
-    >>> round(optimal_ratio(64, 1024).value, 4)  # measured 3.8756
-    3.8758
+    With a noisy query or a ridge only the rms has a theory, see `ridge_ratio`, to which such questions go.
     """
     width, n = checked_width(d), checked_memories(n_memories)
     cosine = checked_cosine(cosine, width)
-    _known(law, statistic)
-    if cosine != 1 or ridge != 0:
-        return ridge_ratio(d, n, ridge=ridge, cosine=cosine)
+    if law not in _SOURCES:
+        return none("ratio", f"there is no formula for least squares of keys by the law {law!r}", statistic=statistic)
+    _require_statistic(statistic)
+    if cosine != 1 or form.ridge != 0:
+        if statistic != "rms":
+            return none("ratio", _RMS_ALONE, statistic=statistic)
+        return ridge_ratio(d, n, ridge=form.ridge, cosine=cosine)
     words = _words(law, width)
     if n <= width:
         reason = "recall of stored keys is exact for M <= d (independent keys)"
@@ -90,24 +83,33 @@ def optimal_rule(d: int, n_memories: float) -> Prediction:
     return predict("ratio", log, regime=_words("sphere", width), source="sqrt(M/d - 1), from trace P = d", exact=False)
 
 
-def optimal_capacity(
-    d: int, *, ratio: float = 1.0, law: KeyLaw = "sphere", statistic: Statistic = "mean", cosine: float = 1.0
+@capacity.register
+def _(
+    form: LeastSquares,
+    d: float,
+    *,
+    ratio: float = 1.0,
+    cosine: float = 1.0,
+    statistic: Statistic = "rms",
+    law: str = "sphere",
+    largest: float = LARGEST,
 ) -> Prediction:
-    """Return the M (a float, counting the target) at which the `statistic` of the optimal store's ratio is `ratio`.
+    """About d (1 + ratio^2); exactly 2d for the median of Gaussian keys at ratio 1, as P_jj and 1 - P_jj share one law.
 
-    About d (1 + ratio^2); exactly 2d for the median of Gaussian keys at ratio 1, as P_jj and 1 - P_jj then share one
-    law. Solved for M - d in log space. With a noisy query (|cosine| below 1) over unit keys it is the first M, which
-    lies below d - 1, of the one statistic that has a theory there, see `noisy_capacity`: beyond the peak at M = d the
-    ratio may be lower again. Raises InputError as `optimal_ratio` does.
-
-    >>> [round(optimal_capacity(64, law="gaussian", statistic=s).value, 2) for s in ("mean", "rms", "median")]
-    [127.0, 126.0, 128.0]
-    >>> round(optimal_capacity(64, cosine=0.9).value, 2)
-    51.37
+    Solved for M - d in log space. With a noisy query (|cosine| below 1) over unit keys it is the first M, which lies
+    below d - 1, of the one statistic that has a theory there, see `noisy_capacity`: beyond the peak at M = d the
+    ratio may be lower again.
     """
     width, wanted = checked_width(d), checked_ratio(ratio)
     cosine = checked_cosine(cosine, width)
-    _known(law, statistic)
+    _require_statistic(statistic)
+    if form.ridge:
+        return none("capacity", "least squares with a ridge has a formula for its ratio, none for its capacity")
+    if law not in _SOURCES:
+        reason = f"there is no formula for least squares of keys by the law {law!r}"
+        return none("capacity", reason, statistic=statistic)
+    if abs(cosine) != 1 and statistic != "rms":
+        return none("capacity", _RMS_ALONE, statistic=statistic)
     if abs(cosine) != 1:
         if law != "sphere":
             reason = f"noisy queries have a formula for unit keys alone, none for the law {law!r}"
@@ -133,7 +135,7 @@ def optimal_capacity(
     return predict("capacity", log, regime=words, source=_SOURCES[law], statistic=statistic, exact=exact, error=1e-11)
 
 
-def _log_ratio(d: float, excess: float, law: KeyLaw, statistic: Statistic) -> float:
+def _log_ratio(d: float, excess: float, law: str, statistic: Statistic) -> float:
     """Return ln of the statistic of sqrt((1-P)/P) for M - d = `excess` > 0; inf where it does not exist."""
     if law == "sphere":
         if d == 1:
@@ -178,9 +180,19 @@ def _log_beta_median(a: float, b: float) -> float:
     return -0.5 * math.log(math.expm1(tilt))
 
 
-def _known(law: str, statistic: str) -> None:
-    if law not in _SOURCES:
-        raise InputError(f"`law` must be 'sphere' or 'gaussian'; got {law!r}.")
+@old_value_left.register
+def _(form: LeastSquares, d: int, n_memories: int, rewritten: int) -> Prediction:
+    if form.ridge == 0 and n_memories <= d:
+        return known(LEFT, 0.5, "least squares of independent keys takes the mean of equal keys' values")
+    return old_value_left.dispatch(object)(form, d, n_memories, rewritten)
+
+
+@steady_statistic.register
+def _(form: LeastSquares, cosine: float = 1.0) -> Statistic:
+    return "median" if cosine == 1 else "rms"
+
+
+def _require_statistic(statistic: str) -> None:
     if statistic not in ("mean", "rms", "median"):
         raise InputError(f"`statistic` must be 'mean', 'rms' or 'median'; got {statistic!r}.")
 

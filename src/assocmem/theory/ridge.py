@@ -19,7 +19,7 @@ _FAINT = 1e-60  # a query's cosine below which 1/ρ^2 - 1 is 1/ρ^2
 _OUTER = 1e20  # M/d + lambda above which the eigenvalues differ by nothing that shows
 
 
-def ridge_ratio(d: int, n_memories: float, *, ridge: float = 0.0, cosine: float = 1.0) -> Prediction:
+def ridge_ratio(d: float, n_memories: float, *, ridge: float = 0.0, cosine: float = 1.0) -> Prediction:
     """Return the root of the mean square interference over the mean signal, of least squares with a ridge.
 
     With a ridge, ratio^2 = (1 - 1/M) (m - lambda m') (1 + (1/ρ^2 - 1) (1+m)^2) / m^2, m the positive root of lambda

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from assocmem.contract.estimate import Prediction
-from assocmem.maps.activations import Exp
-from assocmem.maps.sharpness import Sharpness, as_sharpness
-from assocmem.theory import similarity as exact
-from assocmem.theory.answer import none, plus_one, predict
+from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.maps.sharpness import Sharpness
+from assocmem.theory.answer import none, plus_one, power, predict
 from assocmem.theory.domain import (
     EPS,
     checked_cosine,
@@ -25,52 +24,33 @@ from assocmem.theory.domain import (
     regime,
 )
 from assocmem.theory.moments import log_mean_square, log_signal
+from assocmem.theory.questions import LARGEST, capacity
 from assocmem.theory.roots import lowest, root
 
-LARGEST = 1e300
 _STEP = 0.25  # spacing of the search in ln(M - 1)
 
 
-def softmax_ratio(
-    policy: Sharpness | float | str | None, d: int, n_memories: float, *, cosine: float = 1.0
-) -> Prediction:
-    """Return the rms ratio of softmax attention over M memories with sharpness beta(M).
-
-    Parameters: `policy`, a Sharpness, a number, a policy's name, or None for sqrt(d); `d`, `n_memories` and `cosine`
-    as for `ratio`. The policy's n is M: the target and all other stored memories.
-
-    >>> from assocmem.maps.sharpness import LogN
-    >>> round(softmax_ratio(LogN(1024), 64, 2**21).value, 7)
-    0.0038468
-    """
-    rule, width, n = as_sharpness(policy), checked_width(d), checked_memories(n_memories)
-    return exact.ratio(Exp(rule.beta(n, d)), width, n, cosine=cosine)
-
-
-def softmax_capacity(
-    policy: Sharpness | float | str | None,
-    d: int,
+@capacity.register
+def _(
+    rule: Sharpness,
+    d: float,
     *,
     ratio: float = 1.0,
     cosine: float = 1.0,
+    statistic: Statistic = "rms",
+    law: str = "sphere",
     largest: float = LARGEST,
 ) -> Prediction:
-    """Return the smallest M at which the rms ratio of softmax with sharpness beta(M) rises to `ratio`.
+    """The smallest M at which the ratio with beta(M) rises to `ratio`; further crossings are named in the regime.
 
-    Parameters: as for `softmax_ratio`; `ratio` > 0; `largest`, the M up to which to look. Further crossings are named
-    in the regime. Where there is none the value is None and the reason states the ratio at `largest` and whether it
-    falls or rises there. The search steps by a factor e^0.25 in M - 1 and follows every extremum between its steps.
-
-    >>> from assocmem.maps.sharpness import Constant, LogN
-    >>> round(softmax_capacity(Constant(8.0), 64).value)
-    1272264
-    >>> softmax_capacity(LogN(1024), 64, largest=2**21).reason.split(":")[0]
-    'not reached up to M = 2.09715e+06'
+    Where there is none up to `largest`, the reason states the ratio there and whether it falls or rises. The search
+    steps by a factor e^0.25 in M - 1 and follows every extremum between its steps.
     """
-    rule, width, wanted = as_sharpness(policy), checked_width(d), checked_ratio(ratio)
+    if not rule.depends_on_n or statistic != "rms" or law != "sphere":
+        asked: Any = {"ratio": ratio, "cosine": cosine, "statistic": statistic, "law": law, "largest": largest}
+        return capacity(rule.at(1, d), d, **asked)  # type: ignore[arg-type]
+    width, wanted = checked_width(d), checked_ratio(ratio)
     cosine, end = checked_cosine(cosine, width), checked_memories(largest)
-    if not rule.depends_on_n:
-        return _bounded(exact.capacity(Exp(rule.beta(1, d)), width, ratio=wanted, cosine=cosine), end)
 
     def above(y: float) -> float:
         return _log_ratio(rule, d, y, cosine) - math.log(wanted)
@@ -96,9 +76,9 @@ class _Curve:
     falls: list[float]
 
 
-def _log_ratio(rule: Sharpness, d: int, y: float, cosine: float) -> float:
+def _log_ratio(rule: Sharpness, d: float, y: float, cosine: float) -> float:
     """Return ln of the rms ratio at M = 1 + e^y."""
-    sigma = Exp(rule.beta(1 + math.exp(y), d))
+    sigma = rule.at(1 + math.exp(y), d)  # type: ignore[arg-type]
     own = log_signal(sigma, cosine).log
     return math.inf if own == -math.inf else 0.5 * (y + log_mean_square(sigma, d).log) - own
 
@@ -131,12 +111,10 @@ def _extremum(f: Callable[[float], float], low: float, high: float, sign: float)
 def _not_reached(curve: _Curve, end: float, wanted: float) -> str:
     """Return the reason: the trend and the ratio at the largest M, and the largest ratio met on the way."""
     trend = "falls" if curve.values[-1] < curve.values[-2] else "rises"
-    text = (
-        f"not reached up to M = {end:.6g}: the ratio {trend} as M grows, to {_power(curve.values[-1] + wanted)} there"
-    )
+    text = f"not reached up to M = {end:.6g}: the ratio {trend} as M grows, to {power(curve.values[-1] + wanted)} there"
     top = curve.values.index(max(curve.values))
     if top < len(curve.points) - 1:
-        text += f"; its largest value is {_power(curve.values[top] + wanted)}, at M = {_show(curve.points[top])}"
+        text += f"; its largest value is {power(curve.values[top] + wanted)}, at M = {_show(curve.points[top])}"
     return text
 
 
@@ -148,7 +126,7 @@ def _shape(curve: _Curve, first: float, wanted: float) -> str:
     if drops:
         low = min(drops, key=lambda i: curve.values[i])
         text += (
-            f"; before that the ratio falls to {_power(curve.values[low] + wanted)} at M = {_show(curve.points[low])}"
+            f"; before that the ratio falls to {power(curve.values[low] + wanted)} at M = {_show(curve.points[low])}"
         )
     for down in curve.falls:
         text += f"; it falls below again at M = {_show(down)}"
@@ -157,16 +135,5 @@ def _shape(curve: _Curve, first: float, wanted: float) -> str:
     return text
 
 
-def _bounded(found: Prediction, end: float) -> Prediction:
-    if found.log_value is None or found.log_value <= math.log(end) or end == LARGEST:
-        return found
-    reason = f"not reached up to M = {end:.6g}: it is reached at M = {_power(found.log_value)}"
-    return none("capacity", reason, regime=found.regime, source=found.source)
-
-
 def _show(y: float) -> str:
-    return _power(plus_one(y))
-
-
-def _power(log: float) -> str:
-    return f"{math.exp(log):.4g}" if abs(log) < 700 else f"e^{log:.5g}"
+    return power(plus_one(y))
