@@ -44,7 +44,7 @@ class Halving(Store):
     def traits(self) -> Traits:
         return Traits(linear_in_values="shared", permutation_invariant=False, overwrite="decays", constant_size=True)
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state, keys, values, **extras):
@@ -53,7 +53,7 @@ class Halving(Store):
             W = self.share * W + transpose(values[..., i : i + 1, :]) @ keys[..., i : i + 1, :]
         return {"W": W}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return queries @ transpose(state["W"])
 
     def form(self, d_k):
@@ -64,7 +64,7 @@ class Halving(Store):
 class Cubes(Halving):
     """f(x) = sum_i (k_i.x)^3 v_i up to rounding, kept in a tensor."""
 
-    def blank(self, state):
+    def init(self, state):
         return {"W": state.zeros(state.d_v, state.d_k**3)}
 
     def _cubed(self, x):
@@ -73,7 +73,7 @@ class Cubes(Halving):
     def put(self, state, keys, values, **extras):
         return {"W": state["W"] + transpose(values) @ self._cubed(keys)}
 
-    def get(self, state, queries):
+    def get(self, state, queries, ask):
         return self._cubed(queries) @ transpose(state["W"])
 
     def form(self, d_k):

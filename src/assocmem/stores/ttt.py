@@ -85,7 +85,7 @@ class TTTLinear(InnerTraining):
 
     def form(self, d_k: int) -> DeltaRule | None:
         """Return the delta rule: pair by pair, with nothing but the matrix, at a step that theory knows."""
-        plain = self.mini_batch == 1 and not (self.bias or self.norm or self.residual or self.init)
+        plain = self.mini_batch == 1 and not (self.bias or self.norm or self.residual or self.init_std)
         step = 1.0 if self.base_rate is None else float(self.base_rate)
         return DeltaRule(step) if plain and step <= 2 else None
 
