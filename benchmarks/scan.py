@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.random import stream
-from assocmem.stores.lookup import make_store
+from assocmem.stores import make_store
 
 RULES = ("delta-net", "gated-delta-net", "mamba-2")
 

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import assocmem
-from assocmem.stores.lookup import entry, stores
+from assocmem import stores
+from assocmem.stores import entry
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
@@ -26,7 +27,7 @@ PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
 def store_table() -> str:
     """Return the table of all stores as Markdown."""
     lines = ["| store | what it does | recall | state | source |", "|---|---|---|---|---|"]
-    for key in stores():
+    for key in stores.names():
         made = entry(key).make()
         source = made.source
         paper = f"{source.authors.split(' and ')[0].split(',')[0]} {source.year}" if source else ""

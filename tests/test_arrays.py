@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assocmem import stores
 from assocmem.checks.harness import Bench, Lot
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
 from assocmem.contract.random import stream
 from assocmem.contract.store import Store
-from assocmem.stores.lookup import make_store, stores
+from assocmem.stores import make_store
 
 D_K, D_V = 4, 3
 
@@ -114,7 +115,7 @@ def test_names_of_dtypes() -> None:
     assert ar.dtype_name(torch.bfloat16) == "bfloat16"
 
 
-@pytest.mark.parametrize("key", stores())
+@pytest.mark.parametrize("key", stores.names())
 class TestTwoLibraries:
     """A call is of one array library; lists and numbers follow the state's."""
 
@@ -164,7 +165,7 @@ class TestTwoLibraries:
         assert torch.equal(store.recall(state, torch.asarray(lot.keys), mask=mask.tolist()), want)
 
 
-@pytest.mark.parametrize("key", stores())
+@pytest.mark.parametrize("key", stores.names())
 class TestGradients:
     """With torch, gradients flow through write and recall."""
 
@@ -228,7 +229,7 @@ class TestGradients:
         assert torch.equal(gradient(later=True), want)
 
 
-@pytest.mark.parametrize("key", stores())
+@pytest.mark.parametrize("key", stores.names())
 def test_long_sums_of_half_precision_are_finite_or_refused(key: str) -> None:
     """Thousands of equal float16 pairs: sums are kept in float32, and what float16 cannot hold is refused."""
     store = make_store(key)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assocmem import stores
 from assocmem.checks.harness import Bench
 from assocmem.contract.errors import AssocmemError, DTypeError, InputError, NonFiniteError
 from assocmem.contract.store import Store
 from assocmem.maps.features import FeatureMap, Rectified
 from assocmem.memory import Memory
-from assocmem.stores.lookup import make_store, stores
+from assocmem.stores import make_store
 
 pytestmark = [
     pytest.mark.usefixtures("nan_memory"),
@@ -31,7 +32,7 @@ def bench_of(key: str) -> Bench:
     return Bench(make_store(key), np, "bad input")
 
 
-@pytest.mark.parametrize("key", stores())
+@pytest.mark.parametrize("key", stores.names())
 class TestEveryStore:
     def test_messages_name_argument_store_want_and_got(self, key: str) -> None:
         bench = bench_of(key)
@@ -153,7 +154,7 @@ class TestEveryStore:
 
 
 def test_state_size_is_counted_at_three_sizes() -> None:
-    for key in stores():
+    for key in stores.names():
         bench = bench_of(key)
         for d_k, d_v, n in ((2, 2, 3), (6, 4, 10), (6, 4, 33)):
             state = bench.write(bench.lot(n, d_k=d_k, d_v=d_v))
@@ -234,36 +235,6 @@ def test_a_pickled_state_of_an_earlier_version_without_a_maker_is_still_taken():
 
 
 # ---------------------------------------------------------------------- settings and arguments of a wrong kind
-
-
-@pytest.mark.parametrize(
-    ("key", "settings"),
-    [
-        ("ttt-linear", {"bias": "no"}),
-        ("ttt-linear", {"norm": 1}),
-        ("ttt-mlp", {"residual": "false"}),
-        ("linear-attention", {"normalise": "no"}),
-        ("dpfp", {"normalise": "no"}),
-        ("dpfp", {"sum_normalise": "no"}),
-        ("gelu", {"tanh": "no"}),
-        ("relu", {"bias": "x"}),
-        ("relu", {"bias": np.array([1.0])}),
-        ("relu-power", {"power": "x"}),
-        ("relu-power", {"power": np.array(2.0)}),
-        ("relu-power", {"power": 10**400}),
-        ("dpfp", {"nu": np.inf}),
-        ("dpfp", {"nu": None}),
-        ("softmax", {"beta": 10**400}),
-        ("softmax", {"sharpness": "log-n", "reference": "10"}),
-        ("softmax", {"sharpness": "ssmax", "s": "3"}),
-        ("softmax", {"sharpness": [1]}),
-        ("linear-attention", {"feature": [1]}),
-        ("exp-series", {"terms": "3"}),
-    ],
-)
-def test_settings_of_a_wrong_kind_are_refused_in_one_sentence(key: str, settings: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="must be"):
-        make_store(key, **settings)
 
 
 @pytest.mark.parametrize(

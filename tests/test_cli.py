@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import assocmem
-from assocmem.stores.lookup import stores
+from assocmem import stores
 from commandline import strict_json
 
 OWN = '''
@@ -147,7 +147,7 @@ def test_settings_reach_the_store(ask, words, settings):
 def test_list_names_every_store_once(ask):
     said = ask("list")
     listed = ask("list", "--json").json
-    assert [row["key"] for row in listed["stores"]] == list(stores())
+    assert [row["key"] for row in listed["stores"]] == list(stores.names())
     for row in listed["stores"]:
         assert re.search(rf"^ {re.escape(row['key'])} ", said.out, re.M), row["key"]
         assert row["summary"]
@@ -157,7 +157,7 @@ def test_list_names_every_store_once(ask):
         )
 
 
-@pytest.mark.parametrize("key", stores())
+@pytest.mark.parametrize("key", stores.names())
 def test_every_store_shows_its_card_and_cites_a_valid_entry(ask, key):
     card = ask("show", key)
     assert card.status == 0
@@ -235,7 +235,7 @@ def test_design_says_what_serves(ask):
     assert rows["outer-product"]["feasible"] is False
     assert rows["outer-product"]["numbers_held"] == 64 * 64
     assert rows["squared-relu"]["numbers_held"] == 128e6
-    assert set(rows) == set(stores())
+    assert set(rows) == set(stores.names())
     for name in ("sharpness", "best_sharpness", "largest", "numbers_held", "cost"):
         assert data["definitions"][name]
     text = " ".join(ask("design", "--memories", "1e6", "--ratio", 0.1).out.split())

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from assocmem import stores
 from assocmem.checks import contract
 from assocmem.contract.store import Store
+from assocmem.stores import make_store
 from assocmem.stores.function import FunctionStore
-from assocmem.stores.lookup import make_store, stores
 
 LIBRARIES = ("numpy", "torch", "array_api_strict")
 CHECKS = tuple(c.name for c in contract.checks())
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("nan_memory")
 
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("key", stores())
+@pytest.mark.parametrize("key", stores.names())
 def test_contract(key: str, check: str, library: str, request: pytest.FixtureRequest) -> None:
     xp = pytest.importorskip(library)
     if (key, check) in KNOWN:
@@ -68,7 +69,7 @@ def test_ridges_fall_smoothly_at_other_settings(key: str, settings: dict[str, ob
 
 def test_known_breaches_name_existing_stores_and_checks() -> None:
     for key, check in KNOWN:
-        assert key in stores()
+        assert key in stores.names()
         assert check in CHECKS
 
 

@@ -14,8 +14,8 @@ from assocmem.contract.errors import DivergedError, InputError, UnstableWarning
 from assocmem.contract.store import Store
 from assocmem.kernels.chunked import decay_products, delta_chunks, inverse_unit_lower, later_decays
 from assocmem.maps.features import DPFP, SumNormalised
+from assocmem.stores import make_store
 from assocmem.stores.delta import DeltaNet, GatedDeltaNet
-from assocmem.stores.lookup import make_store
 from assocmem.stores.mamba import Mamba2
 from assocmem.stores.outer import OuterProduct
 from recurrence import (
@@ -628,13 +628,6 @@ def test_registered_under_their_keys() -> None:
     assert make_store("delta-net") == DeltaNet()
     assert make_store("delta-net", feature="dpfp", nu=3) == DeltaNet(feature=DPFP(nu=3))
     assert make_store("gated-delta-net", decay=0.5, strength=1) == GatedDeltaNet(strength=1, decay=0.5)
-    for bad in ({"strength": -0.1}, {"strength": 2.1}, {"strength": float("nan")}, {"decay": 1.1}, {"decay": [0.9]}):
-        with pytest.raises(InputError):
-            make_store("gated-delta-net", **bad)
-    with pytest.raises(InputError):
-        DeltaNet(chunk=0)
-    with pytest.raises(InputError):
-        DeltaNet(feature="elu")
 
 
 def test_state_size_is_one_matrix() -> None:

@@ -191,11 +191,7 @@ def test_torch_gradients_agree_with_finite_differences():
 # ---------------------------------------------------------------------- settings
 
 
-def test_settings_out_of_range_are_refused_and_overflow_is_an_error():
-    for settings in ({"beta": -1.0}, {"beta": float("inf")}, {"beta": float("nan")}, {"strength": 1.5},
-                     {"strength": True}, {"block": 0}):  # fmt: skip
-        with pytest.raises(InputError, match=next(iter(settings))):
-            DeltaFormer(**settings)
+def test_overflow_is_an_error():
     keys = np.repeat(drawn(12, 1, 4, 1)[0], 3, axis=0)
     values = np.array([[1e308], [-1e308], [1e308]])
     with pytest.raises(DivergedError) as caught:

@@ -20,11 +20,11 @@ import pytest
 from typer.main import get_command
 
 import assocmem
-from assocmem import theory
+from assocmem import stores, theory
 from assocmem.checks import contract
 from assocmem.cli import app
 from assocmem.maps.sharpness import Constant
-from assocmem.stores.lookup import make_store, stores
+from assocmem.stores import make_store
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "assocmem"
@@ -208,7 +208,7 @@ def test_the_map_names_every_room_and_its_floor():
 
 
 def test_stores_and_version_appear_where_people_look():
-    for key in stores():
+    for key in stores.names():
         assert f"| `{key}` |" in README
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(r"^## (\d\S*)", changelog, re.M)[1] == assocmem.__version__

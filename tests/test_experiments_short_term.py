@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.results import Results
 from assocmem.contract.state import State
@@ -24,7 +25,7 @@ from assocmem.inputs import draw_pairs
 from assocmem.lab.precision import measurable_dtypes, rounding_curves
 from assocmem.lab.retrieval import retrieval_capacities, state_exponent, wrong_share
 from assocmem.report.figures import chart, specification
-from assocmem.stores.lookup import make_store, stores
+from assocmem.stores import make_store
 from assocmem.stores.outer import OuterProduct
 
 NAMES = ("ages", "overwrite", "correlated", "recall_vs_state", "precision")
@@ -93,7 +94,7 @@ def test_choice_does_not_depend_on_the_workers_and_has_its_definition_in_the_row
     assert state_exponent(a[:1]) is None
 
 
-@pytest.mark.parametrize("key", [k for k in stores() if make_store(k).traits.keys != "ids"])
+@pytest.mark.parametrize("key", [k for k in stores.names() if make_store(k).traits.keys != "ids"])
 def test_every_registered_store_makes_choices(key: str) -> None:
     found = wrong_share(make_store(key), 8, 8, 6, trials=4)
     assert found.value is not None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from assocmem import theory
+from assocmem import stores, theory
 from assocmem.contract.arrays import transpose
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import (
@@ -29,7 +29,7 @@ from assocmem.lab.recency import age_curves, rewrite_curves
 from assocmem.lab.requirements import requirements
 from assocmem.maps.activations import Activation, Exp, Linear
 from assocmem.maps.sharpness import LogN
-from assocmem.stores.lookup import make_store, stores
+from assocmem.stores import make_store
 
 D = 16
 
@@ -173,7 +173,7 @@ def test_forms_are_data_and_are_checked():
 
 
 def test_the_stores_declare_their_forms():
-    assert {key for key in stores() if make_store(key).form(D) is None} == {
+    assert {key for key in stores.names() if make_store(key).form(D) is None} == {
         "delta-former", "mesa-net", "superposed-mlp", "test-time-regression", "ttt-linear", "ttt-mlp",
     }  # fmt: skip
     assert make_store("titans", depth=2).form(D) is None

@@ -66,7 +66,7 @@ def test_import_assocmem_is_light() -> None:
 def test_using_a_store_is_light() -> None:
     code = """
 import sys, numpy as np, assocmem
-for key in assocmem.stores():
+for key in assocmem.stores.names():
     store = assocmem.make_store(key)
 for key in ("outer-product", "softmax", "squared-relu", "optimal-linear"):
     store = assocmem.make_store(key)

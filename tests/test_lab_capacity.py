@@ -93,7 +93,7 @@ def test_beta_zero_is_the_plain_mean():
 
 
 def test_a_store_without_signal_fails_at_once():
-    found = capacity(("blind", MLP(ReLU(1, 1.0))), 64)
+    found = capacity(("blind", MLP(ReLU(1, -1.0))), 64)
     assert found.measured.value is None
     assert "already above 1 at the smallest M = 1" in found.measured.reason
     assert found.prediction.value is None
@@ -203,7 +203,7 @@ def test_an_exponent_leaves_out_what_was_not_reached():
 
 
 def test_declared_exponents():
-    declared = [declared_exponent(s) for s in (Linear(), ReLU(3), SwiGLU(), ExpSeries(4, 8.0), Exp(8.0), ReLU(2, 0.1))]
+    declared = [declared_exponent(s) for s in (Linear(), ReLU(3), SwiGLU(), ExpSeries(4, 8.0), Exp(8.0), ReLU(2, -0.1))]
     assert declared == [1.0, 3.0, 2.0, 3.0, None, None]
 
 

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.store import Store
 from assocmem.lab import requirements as required
 from assocmem.lab.requirements import SETTINGS, counted_state, numbers_held, requirements
 from assocmem.maps.sharpness import Constant
-from assocmem.stores.lookup import entry, make_store, stores
+from assocmem.stores import entry, make_store
 
-KEYS = [key for key in stores() if entry(key).make().traits.keys != "ids"]
+KEYS = [key for key in stores.names() if entry(key).make().traits.keys != "ids"]
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -29,7 +29,7 @@ from assocmem.maps.sharpness import LogN, YaRN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
 
-FAST = (Linear(), ReLU(), ReLU(2), ReLU(3), ReLU(2.5), ReLU(2, 0.1), SwiGLU(), Exp(8.0), ExpSeries(4, 8.0))
+FAST = (Linear(), ReLU(), ReLU(2), ReLU(3), ReLU(2.5), ReLU(2, -0.1), SwiGLU(), Exp(8.0), ExpSeries(4, 8.0))
 PLAIN = (Swish(), GELU(), Custom(np.tanh, "tanh"))
 BOX = (("softmax", SoftmaxAttention(8.0)), "outer-product", "squared-relu", "swiglu")
 
@@ -341,7 +341,7 @@ def test_intervals_cover(beta):
     ("d", "sigma"),
     [
         (2, Exp(1e8)), (2, Exp(3e6)), (3, Exp(1e10)), (7, Exp(1e9)), (64, Exp(1e9)), (7, Exp(1e11)),
-        (2, ReLU(threshold=0.9999999)), (4, ReLU(threshold=0.99999999)), (2, ReLU(power=3e6)),
+        (2, ReLU(bias=-0.9999999)), (4, ReLU(bias=-0.99999999)), (2, ReLU(power=3e6)),
     ],
 )  # fmt: skip
 def test_very_sharp_functions_are_measured_as_theory_has_them(d, sigma):

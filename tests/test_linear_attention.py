@@ -20,11 +20,10 @@ from assocmem.maps.features import (
     Identity,
     Rectified,
     SumNormalised,
-    as_feature_map,
 )
 from assocmem.stores import linear_attention as module
+from assocmem.stores import make_store
 from assocmem.stores.linear_attention import LinearAttention
-from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
 from recurrence import DOUBLE, LENGTHS, SINGLE, difference, unit, written
 
@@ -249,17 +248,9 @@ def test_up_to_scale_is_the_map_times_a_positive_number_per_row(phi: FeatureMap)
 
 def test_names_and_settings_of_feature_maps() -> None:
     assert set(FEATURE_MAPS) == {"identity", "elu", "relu", "dpfp", "exp-series"}
-    assert as_feature_map("exp-series", terms=5, beta=2.0) == ExpSeriesFeatures(5, 2.0)
     for make in (
-        lambda: as_feature_map("elu", nu=2),
-        lambda: as_feature_map("cos"),
-        lambda: as_feature_map(DPFP(), nu=2),
-        lambda: DPFP(nu=0),
-        lambda: ExpSeriesFeatures(terms=0),
-        lambda: ExpSeriesFeatures(beta=-1.0),
         lambda: SumNormalised(Identity()),
         lambda: ExpSeriesFeatures().sigma(),
-        lambda: LinearAttention("elu"),
         lambda: LinearAttention(Identity()),
         lambda: make_store("linear-attention", feature="identity"),
     ):
@@ -276,7 +267,7 @@ def test_registered_under_their_keys() -> None:
     )
     assert make_store("linear-attention", feature="exp-series", terms=5).feature == ExpSeriesFeatures(5)
     assert make_store("dpfp", nu=3) == LinearAttention(DPFP(3))
-    assert make_store("dpfp", sum_normalise=True, normalise=False).feature == SumNormalised(DPFP())
+    assert make_store("dpfp", sum_normalise=True) == LinearAttention(SumNormalised(DPFP()))
 
 
 # ---------------------------------------------------------------------- the denominator

@@ -19,8 +19,8 @@ from assocmem.inputs import draw_pairs
 from assocmem.lab.recency import age_curves, pass_curves, rewrite_curves
 from assocmem.maps.activations import Linear
 from assocmem.ruler import recall_weights
+from assocmem.stores import make_store
 from assocmem.stores.delta import DeltaNet
-from assocmem.stores.lookup import make_store
 from assocmem.stores.outer import OuterProduct
 from assocmem.theory import old_value_left, ratio_by_age, signal_by_age
 from assocmem.theory.decay import log_geometric

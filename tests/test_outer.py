@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
-from assocmem.stores.lookup import key_of, make_store
+from assocmem.stores import key_of, make_store
 from assocmem.stores.outer import CHUNK, OuterProduct
 
 STORE = OuterProduct()

@@ -13,12 +13,11 @@ import re
 import numpy as np
 import pytest
 
-from assocmem import theory
+from assocmem import stores, theory
 from assocmem.contract.state import Pairs
 from assocmem.page import bars, curves, hand, head, offer, streams
 from assocmem.page.vendor import STATIC
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import stores
 from browsing import Tab, browser, live_page, parsed
 
 api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -330,7 +329,7 @@ def test_what_is_written_while_reading_fades(tab):
 
 def test_the_table_leads_to_every_card(tab):
     names = tab.page.locator("#stores-table tbody th[scope=row]").all_text_contents()
-    assert sorted(names) == sorted(stores())
+    assert sorted(names) == sorted(stores.names())
     tab.page.click("#stores-table a[href='#card-delta-net']")
     expect(tab.page.locator("#card-delta-net")).to_have_attribute("open", "")
     expect(tab.page.locator("#card-delta-net")).to_contain_text("Yang")

@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from assocmem import theory
+from assocmem import stores, theory
 from assocmem.contract.errors import AssocmemError, InputError
 from assocmem.contract.state import Pairs
 from assocmem.experiments import activations, long_contexts
@@ -19,7 +19,6 @@ from assocmem.maps.activations import Exp, ReLU
 from assocmem.page import bars, contexts, curves, data, hand, head, offer, specs, streams, why
 from assocmem.page.vendor import STATIC
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import stores
 
 KEYS = {"outer": "outer-product", "optimal": "optimal-linear", "relu": "relu", "cubed": "cubed-relu"}
 
@@ -251,7 +250,7 @@ def test_all_named_rules_of_writing_are_offered():
 
 def test_the_table_lists_every_store_with_its_counted_state():
     cards = {card["key"]: card for card in loaded("stores")["stores"]}
-    assert tuple(cards) == stores()
+    assert tuple(cards) == stores.names()
     assert cards["outer-product"]["held"] == 64 * 64
     assert cards["softmax"]["held"] == 1000 * 128
     assert cards["softmax"]["capacity"] == pytest.approx(theory.capacity(Exp(8.0), 64).value)

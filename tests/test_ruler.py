@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import assocmem
-from assocmem import Pairs, ruler
+from assocmem import Pairs, ruler, stores
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.estimate import Estimate
 from assocmem.contract.random import stream
 from assocmem.inputs import draw_pairs, unit_rows
-from assocmem.stores.lookup import stores
 from assocmem.stores.outer import OuterProduct
 
 RNG = np.random.default_rng(11)
@@ -159,7 +158,7 @@ def test_estimators_take_torch_and_half_precision():
 
 # ---------------------------------------------------------------- recall weights of every registered store
 
-KEYS = tuple(key for key in stores() if assocmem.make_store(key).traits.keys in ("any", "unit"))
+KEYS = tuple(key for key in stores.names() if assocmem.make_store(key).traits.keys in ("any", "unit"))
 
 
 def drawn(store, n=9, d=6):

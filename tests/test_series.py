@@ -11,8 +11,7 @@ import pytest
 
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError, RecallOverflowError
-from assocmem.stores import series
-from assocmem.stores.lookup import key_of, make_store
+from assocmem.stores import make_store, series
 from assocmem.stores.series import TruncatedExp, TruncatedExpFeatures
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
@@ -181,19 +180,3 @@ def test_narrow_keys_and_empty_stores(read):
     np.testing.assert_allclose(store.recall(state, np.ones((3, 0))), np.full((3, 2), 5.0))
     state = written(store, np.zeros((5, 2)), np.ones((5, 2)))
     np.testing.assert_allclose(store.recall(state, np.zeros((1, 2))), [[5.0, 5.0]])
-
-
-def test_settings_out_of_range_are_refused_in_words():
-    for terms in (0, 2.0, True, "3"):
-        with pytest.raises(InputError, match="`terms` of TruncatedExp must be a whole number >= 1"):
-            make_store("exp-series", terms=terms)
-    for beta in (-1.0, math.nan, math.inf, "2"):
-        with pytest.raises(InputError, match="`beta` of TruncatedExp must be a finite number >= 0"):
-            make_store("exp-series", beta=beta)
-    with pytest.raises(InputError, match="`read` of exp_series must be 'pairs' or 'features'"):
-        make_store("exp-series", read="both")
-    with pytest.raises(InputError, match="`max_features` of exp_series is for read='features'"):
-        make_store("exp-series", max_features=3)
-    with pytest.raises(InputError, match="`max_features` of TruncatedExpFeatures must be a whole number >= 1"):
-        make_store("exp-series", read="features", max_features=0)
-    assert key_of(TruncatedExp()) == "exp-series"

@@ -25,7 +25,7 @@ from assocmem.kernels import fused_attention as threaded
 from assocmem.kernels.argmax import exact_similarities
 from assocmem.kernels.attention import attend
 from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
-from assocmem.stores.softmax import SoftmaxAttention, softmax
+from assocmem.stores.softmax import SoftmaxAttention
 from batches import weights_of
 
 
@@ -259,7 +259,7 @@ def test_n_is_what_a_segment_leaves_visible() -> None:
     assert np.count_nonzero(weights[1]) == 1
     assert not out[2].any()
     stored = SoftmaxAttention(policy, "stored")
-    want = plain(keys[495:505], values[495:505], queries[:1], policy.beta(1000, 6))
+    want = plain(keys[495:505], values[495:505], queries[:1], policy(1000, 6))
     np.testing.assert_allclose(stored.recall(state, queries, mask=mask)[:1], want, rtol=1e-12)
     assert np.abs(stored.recall(state, queries, mask=mask)[0] - out[0]).max() > 1e-3
 
@@ -278,12 +278,12 @@ def test_scan_is_the_loop_and_n_counts_what_each_query_sees(policy: Sharpness, r
         _, want = store._loop(state, keys, values, queries, read, {})
         np.testing.assert_allclose(out, want, rtol=1e-11, atol=1e-12)
         assert final.n == state.n + 64
-    if policy.depends_on_n and read == "after" and not math.isinf(policy.beta(9, 6)):
+    if policy.depends_on_n and read == "after" and not math.isinf(policy(9, 6)):
         _, out = store.scan(store.empty(6, 3), keys, values, queries)
-        total = [policy.beta(64, 6)] * 64
+        total = [policy(64, 6)] * 64
         wrong = plain(keys, values, queries, total, np.tri(64, dtype=bool))
         assert np.abs(out - wrong).max() > 1e-3, "a scan with the total length for every query would go unnoticed"
-        each = [policy.beta(i + 1, 6) for i in range(64)]
+        each = [policy(i + 1, 6) for i in range(64)]
         np.testing.assert_allclose(out, plain(keys, values, queries, each, np.tri(64, dtype=bool)), rtol=1e-11)
 
 
@@ -325,16 +325,10 @@ def test_memory_does_not_grow_with_pairs_times_queries() -> None:
 # ---------------------------------------------------------------------- sharpness
 
 
-@pytest.mark.parametrize("beta", [-1, -1e-9, math.nan, True, "sharp"])
-def test_a_sharpness_that_makes_no_sense_is_refused(beta: Any) -> None:
-    with pytest.raises(InputError, match="must be"):
-        softmax(beta=beta)
-
-
 @pytest.mark.parametrize("beta", [-1.0, math.nan])
 def test_a_policy_that_gives_nonsense_is_refused(beta: float) -> None:
     class Odd(Sharpness):
-        def beta(self, n: float, d_k: int) -> float:
+        def __call__(self, n: float, d_k: int) -> float:
             return beta
 
     store = SoftmaxAttention(Odd())
@@ -416,8 +410,7 @@ def test_settings_by_key() -> None:
         ({"reference": 10}, "has no setting `reference`"),
         ({"sharpness": "yarn", "s": 1.0}, "has no setting `s`"),
         ({"sharpness": "loud"}, "must be one of"),
-        ({"sharpness": LogN(9), "beta": 1.0}, "has no setting `beta`"),
-        ({"count": "seen"}, "'visible' or 'stored'"),
+        ({"sharpness": LogN(9), "beta": 1.0}, "give beta to it instead"),
     ):
         with pytest.raises(InputError, match=word):
             make_store("softmax", **wrong)
@@ -561,7 +554,7 @@ def test_shards_merge_where_sharpness_follows_n_of_each_query(policy: Sharpness)
     np.testing.assert_allclose(joined.values, whole.values, rtol=0, atol=1e-12)
     np.testing.assert_allclose(joined.mass.log, whole.mass.log, rtol=1e-12)
     assert joined.mass.log[3] == -math.inf
-    if not math.isinf(policy.beta(9, 6)):
+    if not math.isinf(policy(9, 6)):
         own = [store.ask(written(store, keys[a:b], values[a:b]), queries[:1], n_total=b - a, want="mass")
                for a, b in ((0, 20), (20, 40))]  # fmt: skip
         assert np.abs(merge(own).values - whole.values[:1]).max() > 1e-4, "each shard's own n would go unnoticed"

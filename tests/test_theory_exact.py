@@ -165,7 +165,7 @@ def test_quadrature_splits_at_a_threshold(power, threshold, d):
     edge = mp.mpf(threshold)
     reference = referee_quadrature(lambda s: (s - edge) ** power if s > edge else mp.mpf(0), d, max(threshold, -1.0))
     with mp.workdps(30):
-        check(ReLU(power, threshold), d, reference, power * mp.log(1 - edge), 1.0)
+        check(ReLU(power, -threshold), d, reference, power * mp.log(1 - edge), 1.0)
 
 
 @pytest.mark.parametrize(("terms", "beta", "d"), [(2, 8, 64), (4, 8, 64), (7, 1e4, 3), (60, 30, 511), (300, 5, 4096)])
@@ -217,7 +217,7 @@ def test_capacities_at_width_64(sigma, printed, tolerance):
     assert ratio(sigma, 64, found.value).value == pytest.approx(1, rel=1e-12)
 
 
-@pytest.mark.parametrize("sigma", [Linear(), ReLU(), ReLU(2), ReLU(2.5, 0.1), SwiGLU(), Exp(8.0), ExpSeries(4, 8.0)])
+@pytest.mark.parametrize("sigma", [Linear(), ReLU(), ReLU(2), ReLU(2.5, -0.1), SwiGLU(), Exp(8.0), ExpSeries(4, 8.0)])
 def test_the_gaussian_approximation_fails_the_exact_check(sigma):
     """The check's broken twin: s ~ N(0, 1/d) is off by far more than 1e-9, and says that it is not exact."""
     exact, twin = ratio(sigma, 64, 1e12), gaussian_ratio(sigma, 64, 1e12)
@@ -228,7 +228,7 @@ def test_the_gaussian_approximation_fails_the_exact_check(sigma):
         assert abs(twin.log_value - exact.log_value) > 1e-3
 
 
-@pytest.mark.parametrize(("sigma", "d", "cosine"), [(SwiGLU(), 8, 0.7), (ReLU(1, 0.2), 5, 1.0), (Exp(3.0), 8, 0.8)])
+@pytest.mark.parametrize(("sigma", "d", "cosine"), [(SwiGLU(), 8, 0.7), (ReLU(1, -0.2), 5, 1.0), (Exp(3.0), 8, 0.8)])
 def test_drawn_keys_and_noisy_queries_have_this_ratio(sigma, d, cosine):
     """Error rate: six standard errors of 4000 trials, a false alarm in fewer than 1 of 1e8 seeds."""
     rng = np.random.default_rng(5)
@@ -283,7 +283,7 @@ def test_an_underflowing_custom_activation_states_no_error():
 def test_one_memory_and_no_signal():
     assert ratio(SwiGLU(), 64, 1).value == 0.0
     assert ratio(Exp(math.inf), 64, 1, cosine=0.5).value == 0.0
-    for answer in (ratio(ReLU(), 64, 5, cosine=-0.5), capacity(ReLU(1, 0.9), 64, cosine=0.8)):
+    for answer in (ratio(ReLU(), 64, 5, cosine=-0.5), capacity(ReLU(1, -0.9), 64, cosine=0.8)):
         assert answer.value is None
         assert "no recall" in answer.reason
 

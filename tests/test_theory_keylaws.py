@@ -65,7 +65,7 @@ SETTINGS = {
         ("equal-cosine", Linear(), 1.0),
         ("equal-cosine", Linear(), 0.7),
         ("equal-cosine", SwiGLU(), 1.0),
-        ("equal-cosine", ReLU(1, 0.25), 1.0),
+        ("equal-cosine", ReLU(1, -0.25), 1.0),
         ("equal-cosine", Exp(3.0), 1.0),
         ("clustered", Linear(), 1.0),
         ("clustered", Linear(), 0.7),
@@ -92,7 +92,7 @@ def test_laws_that_meet():
     assert one.value == pytest.approx(ratio(SwiGLU(), 64, 65, law="equal-cosine", rho=0.75).value, rel=1e-12)
     many = ratio(SwiGLU(), 64, 65, law="clustered", clusters=10**12, spread=0.5)
     assert many.value == pytest.approx(ratio(SwiGLU(), 64, 65).value, rel=1e-6)
-    by_quadrature = ratio(ReLU(1, -1.5), 64, 65, law="equal-cosine", rho=0.2)  # a shifted line: its moments are known
+    by_quadrature = ratio(ReLU(1, 1.5), 64, 65, law="equal-cosine", rho=0.2)  # a shifted line: its moments are known
     moment = (0.2 + 1.5) ** 2 + 0.8**2 / 63
     assert by_quadrature.value == pytest.approx(math.sqrt(64 * moment) / 2.5, rel=1e-11)
 
@@ -123,7 +123,7 @@ def test_shared_directions_in_few_dimensions(d):
         ("orthonormal", Linear(), 65, 1.0, "no 65 orthonormal"),
         ("equal-cosine", SwiGLU(), 5, 0.5, "share a direction"),
         ("signs", Linear(), 5, 0.0, "no recall"),
-        ("equal-cosine", ReLU(1, 1.0), 5, 1.0, "no recall"),
+        ("equal-cosine", ReLU(1, -1.0), 5, 1.0, "no recall"),
     ],
 )
 def test_none_comes_with_a_reason(law, sigma, n, cosine, words):

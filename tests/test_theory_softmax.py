@@ -105,7 +105,7 @@ def test_the_ratio_of_a_log_rule_rises_again_at_last():
 class Steps(Sharpness):
     """A sharpness that jumps from 1 to 9 at M = 50: the ratio crosses 1 three times."""
 
-    def beta(self, n: float, d_k: int) -> float:
+    def __call__(self, n: float, d_k: int) -> float:
         return 1.0 + 8.0 / (1.0 + math.exp(-40.0 * (math.log(n) - math.log(50.0))))
 
 
@@ -113,7 +113,7 @@ class Steps(Sharpness):
 class Spike(Sharpness):
     """A dip of sharpness narrower than the search's step: the ratio touches 1 there only between two steps."""
 
-    def beta(self, n: float, d_k: int) -> float:
+    def __call__(self, n: float, d_k: int) -> float:
         return 6.0 - 5.0 * math.exp(-(((math.log(n) - 4.63) / 0.1) ** 2))
 
 
@@ -243,7 +243,7 @@ def test_gaussian_capacities_of_the_article():
         (SwiGLU(), lambda s: s * s / (1 + mp.exp(-s))),
         (Swish(), lambda s: s / (1 + mp.exp(-s))),
         (GELU(), lambda s: s * mp.ncdf(s)),
-        (ReLU(1.5, 0.1), lambda s: max(s - mp.mpf(0.1), 0) ** mp.mpf("1.5")),
+        (ReLU(1.5, -0.1), lambda s: max(s - mp.mpf(0.1), 0) ** mp.mpf("1.5")),
         (ExpSeries(4, 8.0), lambda s: 1 + 8 * s + 32 * s**2 + 256 * s**3 / 3),
     ],
 )

@@ -23,7 +23,7 @@ from .contract.traits import Traits as Traits
 from .lab.capacity import capacity as capacity
 from .lab.measure import measure as measure
 from .memory import Memory as Memory
-from .stores.lookup import make_store as make_store
+from .stores import make_store as make_store
 from .theory import design as design
 
 __version__: str

@@ -19,7 +19,7 @@ from assocmem.contract.requirement import require_bool
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
-from assocmem.stores.lookup import key_of, make_store
+from assocmem.stores import key_of, make_store
 
 
 class Memory:
@@ -27,7 +27,7 @@ class Memory:
 
     Parameters
     ----------
-    store: a registered key such as "softmax" (`assocmem.stores()` lists them), or a Store.
+    store: a registered key such as "softmax" (`assocmem.stores.names()` lists them), or a Store.
     d_k, d_v: widths of keys and values; taken from the first write where left out.
     batch: leading axes (sequences, heads) of everything that is written.
     like: array whose library, device and dtype the state follows; the first write decides otherwise.

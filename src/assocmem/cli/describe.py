@@ -20,9 +20,10 @@ STORE_HELP = "A store's key (see `assocmem list`) or your own MODULE:CLASS."
 @app.command("list")
 def list_stores(as_json: bool = typer.Option(False, "--json", help=JSON_HELP)) -> None:
     """List every store: its key, what it does, whether its state stays bounded, and its source."""
-    from assocmem.stores.lookup import entry, stores
+    from assocmem import stores
+    from assocmem.stores import entry
 
-    found = [(entry(key), entry(key).make()) for key in stores()]
+    found = [(entry(key), entry(key).make()) for key in stores.names()]
     if as_json:
         rows = [{"key": e.key, "summary": e.summary, "family": e.family, **_facts(s)} for e, s in found]
         print_json({"stores": rows}, DEFINITIONS)
@@ -43,10 +44,10 @@ def show(
 ) -> None:
     """Show a store's card: equation, traits, state, cost, source, settings, capacity at d_k = 64."""
     from assocmem.cli.user_code import made_store, own_summary, user_code
-    from assocmem.stores.lookup import entry
+    from assocmem.stores import entry
 
     made = made_store(store)
-    options = {} if ":" in store else dict(entry(store).options)
+    options = {} if ":" in store else {s.name: s.told for s in entry(store).settings if not s.tuning}
     summary = own_summary(made) if ":" in store else entry(store).summary
     with user_code(store):
         capacity = _capacity_at_64(made)

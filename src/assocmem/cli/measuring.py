@@ -169,7 +169,7 @@ def _in_words(value: Any) -> str:
 def _made(stores: list[str]) -> list[Any]:
     """Return the stores as the lab takes them: keys as they are, a user's own made."""
     from assocmem.cli.user_code import made_store
-    from assocmem.stores.lookup import entry
+    from assocmem.stores import entry
 
     for store in stores:
         if ":" not in store:

@@ -11,8 +11,8 @@ from typing import Any
 from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
+from assocmem.stores import make_store
 from assocmem.stores.function import FunctionStore
-from assocmem.stores.lookup import make_store
 
 
 @contextmanager

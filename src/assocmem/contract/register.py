@@ -1,33 +1,97 @@
-"""The register of stores: a key, the class it makes, the settings that make it.
+"""The register of stores: a key, the class that it makes, what it is called and how it is drawn.
 
-A family registers its configurations at the end of its file; `assocmem.stores.lookup` finds them.
+A family registers its stores at the end of its file; `assocmem.stores` finds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.settings import NONE, Setting, made, offered
 from assocmem.contract.store import Store
+
+PALETTE = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A6761D", "#661100"),
+    *("#8A8A8A", "#AA4499", "#000000", "#44AA99", "#332288", "#117733", "#999933"),
+)
+"""Okabe and Ito's, Paul Tol's, and a brown and a grey, apart for common colour-vision deficiencies."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A class with settings that are fixed; `when` is the value of the entry's `choice` that stands for it."""
+
+    kind: type[Store]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    when: str = ""
 
 
 @dataclass(frozen=True)
 class Entry:
     """One registered store.
 
-    key: its public name. make: callable that builds it from keyword settings. options: the settings that may be
-    given, each with one line of help. family: the file's noun. article: its place among the stores
-    whose figures the article shows (1, 2, ...), 0 for all others.
+    key: its public name. variants: the class that it makes, the first by default; where there are several, `choice` is
+    the setting that chooses. defaults: other ones than the class's. family: the file's noun. label: its name in prose
+    and charts. colour: as #RRGGBB. article: its place among the stores whose figures the article shows (1, 2, ...),
+    0 for all others.
     """
 
     key: str
-    make: Callable[..., Store]
+    variants: tuple[Variant, ...]
     summary: str
-    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    family: str = ""
-    article: int = 0
+    choice: Setting | None
+    defaults: Mapping[str, Any]
+    family: str
+    label: str
+    colour: str
+    article: int
+
+    @property
+    def kind(self) -> type[Store]:
+        """The class that it makes by default."""
+        return self.variants[0].kind
+
+    @cached_property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings that it takes, those of objects given by name among them."""
+        found: dict[str, Setting] = {} if self.choice is None else {self.choice.name: self.choice}
+        for variant in self.variants:
+            for name, setting in offered(variant.kind, variant.fixed).items():
+                if name in variant.fixed:
+                    continue
+                owners = (*(found[name].owners if name in found else ()), variant.when)
+                if self.choice is not None and len(owners) < len(self.variants):
+                    idle = self.variants[0].when not in owners
+                    setting = replace(setting, of=self.choice.name, owners=owners, idle=idle)
+                found[name] = setting
+        for name, value in self.defaults.items():
+            found[name] = replace(found[name], default=value)
+        return tuple(sorted(found.values(), key=lambda setting: setting.tuning))
+
+    def make(self, **settings: Any) -> Store:
+        """Return the store with the given settings; InputError for one that it does not take."""
+        takes = {setting.name: setting for setting in self.settings} if settings else {}
+        for name in settings:
+            if name not in takes:
+                names = ", ".join(takes) or "no settings"
+                raise InputError(f"the store {self.key!r} has no setting {name!r}; it takes {names}.")
+        variant = self.variants[0]
+        if self.choice is not None:
+            chosen = self.choice.checked(settings.pop(self.choice.name, variant.when), self.key)
+            variant = next(one for one in self.variants if one.when == chosen)
+            for name in [name for name in settings if takes[name].of == self.choice.name]:
+                if chosen not in takes[name].owners and settings.pop(name) is not None:
+                    raise InputError(
+                        f"`{name}` of {self.key} is for {self.choice.name}={takes[name].owners[0]!r}; leave it out "
+                        f"with {self.choice.name}={chosen!r}."
+                    )
+        store: Store = made(variant.kind, {**self.defaults, **settings}, f"the store {self.key!r}", variant.fixed)
+        return store
 
 
 entries: dict[str, Entry] = {}
@@ -35,14 +99,34 @@ entries: dict[str, Entry] = {}
 
 def register(
     key: str,
-    make: Callable[..., Store],
-    *,
-    summary: str,
-    options: Mapping[str, str] | None = None,
+    *variants: type[Store] | Variant,
+    summary: str = "",
+    choice: tuple[str, str] | None = None,
+    defaults: Mapping[str, Any] = NONE,
+    label: str = "",
+    colour: str = "",
     article: int = 0,
 ) -> None:
-    """Add a store to the register under `key` (lower case, words joined by hyphens)."""
+    """Add a store to the register under `key` (lower case, words joined by hyphens).
+
+    Parameters: choice, name and help of the setting that chooses between several variants by their `when`; the rest is
+    as in `Entry`. Left out, the summary is the class's, the label the key's words, and the colour one that depends on
+    the key alone.
+    """
     if key in entries:
         raise InputError(f"the store key {key!r} is registered twice.")
-    family = getattr(make, "__module__", "").rsplit(".", 1)[-1]
-    entries[key] = Entry(key, make, summary, MappingProxyType(dict(options or {})), family, article)
+    kinds = tuple(one if isinstance(one, Variant) else Variant(one) for one in variants)
+    first = kinds[0].kind
+    entries[key] = Entry(
+        key,
+        kinds,
+        summary or first.summary,
+        None
+        if choice is None
+        else Setting(choice[0], (str,), kinds[0].when, choices=tuple(k.when for k in kinds), help=choice[1]),
+        defaults,
+        first.__module__.rsplit(".", 1)[-1],
+        label or key.replace("-", " "),
+        colour or PALETTE[zlib.crc32(key.encode()) % len(PALETTE)],
+        article,
+    )

@@ -20,9 +20,9 @@ import numpy as np
 from assocmem._version import __version__
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
+from assocmem.contract.encoding import class_name, decoded, encoded
 from assocmem.contract.errors import FileFormatError
 from assocmem.contract.requirement import is_whole
-from assocmem.contract.settings import class_name, decoded, encoded
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store

@@ -15,7 +15,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import wraps
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,7 +24,7 @@ from assocmem.contract.arrays import Array
 from assocmem.contract.errors import DTypeError, InputError
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
-from assocmem.contract.requirement import with_python_numbers
+from assocmem.contract.settings import WithSettings
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.contract.validation import Door, library_name
@@ -35,7 +34,7 @@ _MOST = 2**48
 
 
 @dataclass(frozen=True)
-class Store(Door, ABC):
+class Store(WithSettings, Door, ABC):
     """An associative memory: writes pairs (key, value) into a state and recalls a value when asked with a query.
 
     Class attributes: `equation` (recall as plain text), `summary` (one sentence), `source`, `cost`
@@ -46,23 +45,6 @@ class Store(Door, ABC):
     summary: ClassVar[str] = ""
     source: ClassVar[Source | None] = None
     cost: ClassVar[str] = ""
-
-    def __init_subclass__(cls, **settings: Any) -> None:
-        """Let a family's own checks of its settings see Python's numbers where NumPy scalars were given."""
-        super().__init_subclass__(**settings)
-        own = cls.__dict__.get("__post_init__")
-        if own is None:
-            return
-
-        @wraps(own)
-        def checked(self: Store) -> None:
-            with_python_numbers(self)
-            own(self)
-
-        cls.__post_init__ = checked  # type: ignore[method-assign]
-
-    def __post_init__(self) -> None:
-        with_python_numbers(self)
 
     @property
     @abstractmethod

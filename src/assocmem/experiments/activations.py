@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, both_ways, over_memories
+from assocmem.experiments.experiment import (
+    Experiment,
+    Outcome,
+    Run,
+    Shown,
+    both_ways,
+    over_memories,
+)
 
 D_K = 64
 STORES = (

@@ -16,7 +16,7 @@ from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.keys import key_curves
 from assocmem.lab.rows import DEFINITIONS
 from assocmem.lab.similarities import similarity_curves
-from assocmem.stores.lookup import make_store
+from assocmem.stores import make_store
 
 View = dict[str, Any]
 

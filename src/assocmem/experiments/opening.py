@@ -11,7 +11,7 @@ from assocmem.experiments.experiment import Experiment, Outcome, Run
 from assocmem.inputs import glyph_pairs
 from assocmem.inputs.glyphs import SIDE, glyphs
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import make_store
+from assocmem.stores import make_store
 
 COUNTS = (1, 16, 64, 256, 1024)
 STORES = ("outer-product", "optimal-linear", "relu", "squared-relu", "softmax")

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assocmem import stores
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
-from assocmem.lab.retrieval import DEFINITIONS, MeasuredRetrieval, retrieval_capacities, state_exponent
-from assocmem.stores.lookup import make_store, stores
+from assocmem.lab.retrieval import (
+    DEFINITIONS,
+    MeasuredRetrieval,
+    retrieval_capacities,
+    state_exponent,
+)
+from assocmem.stores import make_store
 
 WIDTHS = (16, 32, 64, 128)
 SHOWN = (16, 64, 256, 1024)
@@ -18,7 +24,7 @@ SHARE = 0.95
 
 def _answer(run: Run) -> Outcome:
     widths = WIDTHS[: run.fewer(len(WIDTHS), 1)]
-    keys = [key for key in stores() if make_store(key).traits.keys != "ids"]
+    keys = [key for key in stores.names() if make_store(key).traits.keys != "ids"]
     if run.quick:
         keys = ["outer-product", "optimal-linear", "delta-net", "mamba-2", "softmax"]
     found = retrieval_capacities(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
+from assocmem.contract.errors import InputError
 from assocmem.contract.form import Momentum
-from assocmem.contract.requirement import is_number, require
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Overwrite, Traits
@@ -26,20 +28,26 @@ ADVICE = "Lower `rate` or `momentum`, or scale the keys to unit length."
 class Descent(Store):
     """Settings that both forms share: the optimiser of torch.optim.SGD on one pair a step, from W = 0."""
 
-    rate: float = 1.0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    loss: Literal["squared", "given"] = "squared"
+    rate: Annotated[float, Interval(gt=0), Help("step", unit="1/|x|^2")] = 1.0
+    momentum: Annotated[float, Interval(ge=0, lt=1), Help("share of the last step that goes on")] = 0.0
+    weight_decay: Annotated[
+        float, Interval(ge=0), Help("pull of the weights towards 0 inside the gradient, as in torch.optim.SGD")
+    ] = 0.0
+    loss: Annotated[
+        Literal["squared", "given"],
+        Help(
+            "1/2 |W x - v|^2, whose gradient is taken at the layer's own output; or given: the values are minus the "
+            "gradients -dL/dy of any loss, worked out by the caller from `recall`"
+        ),
+    ] = "squared"
 
-    def __post_init__(self) -> None:
-        require(is_number(self.rate) and self.rate > 0, "rate", self, "a finite number > 0", self.rate)
-        fits = is_number(self.momentum) and 0 <= self.momentum < 1
-        require(fits, "momentum", self, "a number in [0, 1)", self.momentum)
-        fits = is_number(self.weight_decay) and self.weight_decay >= 0
-        require(fits, "weight_decay", self, "a finite number >= 0", self.weight_decay)
-        require(self.loss in ("squared", "given"), "loss", self, "'squared' or 'given'", self.loss)
-        words = "such that rate times weight_decay is at most 2 (1 + momentum), or the weights grow by themselves"
-        require(self.pull <= 2 * (1 + self.momentum), "rate", self, words, self.rate)
+    def check_together(self) -> None:
+        """Refuse a weight decay that lets the weights grow by themselves."""
+        if self.pull > 2 * (1 + self.momentum):
+            raise InputError(
+                f"`rate` of {self.name} must be such that rate times weight_decay is at most 2 (1 + momentum), or the "
+                f"weights grow by themselves; got {self.rate!r}."
+            )
 
     @property
     def pull(self) -> float:

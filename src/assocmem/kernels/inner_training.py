@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.recall import Ask
-from assocmem.contract.requirement import is_number, is_whole, require, require_bool
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Extra
@@ -40,26 +41,36 @@ class InnerTraining(Store):
     next write goes on with it.
     """
 
-    mini_batch: int = 16
-    base_rate: float | None = None
-    bias: bool = False
-    norm: bool = False
-    residual: bool = False
-    init_std: float = 0.0
-    seed: int = 0
+    mini_batch: Annotated[
+        int,
+        Interval(ge=1),
+        Help(
+            "pairs per gradient step: 1 is the delta rule; one batch over all pairs from W = 0 with base_rate=1 is the "
+            "outer product store"
+        ),
+    ] = 16
+    base_rate: Annotated[
+        float | None,
+        Interval(gt=0),
+        Help(
+            "step of all pairs",
+            unit="1/|k|^2",
+            none="the safe step 1/L of each batch, L the largest row sum of |k_r.k_s| over the batch so "
+            "far: every error shrinks or stays, whatever the keys",
+        ),
+    ] = None
+    bias: Annotated[bool, Help("whether layers have biases (the paper's have)")] = False
+    norm: Annotated[
+        bool,
+        Help("LayerNorm on the output (as in the paper), which then has length sqrt(d_v) whatever was stored"),
+    ] = False
+    residual: Annotated[bool, Help("train towards v - k and recall q + f(q) (as in the paper), for d_k = d_v")] = False
+    init_std: Annotated[
+        float, Interval(ge=0), Help("standard deviation of the last layer's starting weights (the paper: 0.02)")
+    ] = 0.0
+    seed: Annotated[int, Interval(ge=0), Help("seed of the starting weights")] = 0
 
     capabilities = Capabilities(scan="own")
-
-    def __post_init__(self) -> None:
-        require(is_whole(self.mini_batch), "mini_batch", self, "a whole number >= 1", self.mini_batch)
-        fits = self.base_rate is None or (is_number(self.base_rate) and self.base_rate > 0)
-        require(fits, "base_rate", self, "a finite number > 0, or None for the safe step", self.base_rate)
-        require(
-            is_number(self.init_std) and self.init_std >= 0, "init_std", self, "a finite number >= 0", self.init_std
-        )
-        for name in ("bias", "norm", "residual"):
-            require_bool(name, self, getattr(self, name))
-        require(is_whole(self.seed, 0), "seed", self, "a whole number >= 0", self.seed)
 
     @abstractmethod
     def model(self, d_k: int) -> InnerModel:

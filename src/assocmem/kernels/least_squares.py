@@ -17,7 +17,7 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.errors import IllConditionedWarning, InputError, RecallOverflowError, warn
+from assocmem.contract.errors import IllConditionedWarning, RecallOverflowError, warn
 from assocmem.contract.recall import Ask
 from assocmem.contract.slots import Buffer
 from assocmem.contract.state import State
@@ -210,12 +210,6 @@ class LeastSquaresStore(Store):
         singular = xp.linalg.svdvals(solvable(self._system(state)[0], xp))
         above = singular > tolerance(state.n, width, state) * singular[..., :1]
         return singular, xp.sum(xp.astype(above, xp.int64), axis=-1)
-
-
-def check_ridge(ridge: float, store: str, name: str = "ridge") -> None:
-    """Raise InputError unless `ridge` is a finite number >= 0."""
-    if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not math.isfinite(ridge) or ridge < 0:
-        raise InputError(f"`{name}` of {store} must be a finite number >= 0; got {ridge!r}.")
 
 
 def _quiet() -> np.errstate:

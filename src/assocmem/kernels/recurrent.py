@@ -6,13 +6,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.errors import DivergedError
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities
@@ -30,18 +32,14 @@ class RecurrentStore(Store):
     16 bits is written pair by pair, computed in float32 and rounded after each pair, as token-by-token decoding does.
     A state that leaves the range of its dtype raises DivergedError, which names the pair, counted from 0 over
     all pairs ever written.
-
-    chunk: pairs that `put_chunk` prepares together, whole number >= 1; changes speed and rounding only.
     """
 
-    chunk: int = field(default=CHUNK, repr=False, compare=False, kw_only=True)
+    chunk: Annotated[int, Interval(ge=1), Help("pairs that are prepared together; changes speed and rounding only")] = (
+        field(default=CHUNK, repr=False, compare=False, kw_only=True)
+    )
 
     capabilities = Capabilities(scan="own")
     remedy: ClassVar[str] = "Scale the keys (unit length) or the values down, or use float64."
-
-    def __post_init__(self) -> None:
-        if isinstance(self.chunk, bool) or not isinstance(self.chunk, int) or self.chunk < 1:
-            raise InputError(f"`chunk` of {self.name} must be a whole number >= 1; got {self.chunk!r}.")
 
     @abstractmethod
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
 
+from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Form, KernelSum
 from assocmem.contract.store import Store
 from assocmem.maps.activations import Activation
-from assocmem.stores.lookup import key_of, make_store, stores
+from assocmem.stores import key_of, make_store
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,8 @@ def _key(store: Store) -> str:
     key = key_of(store)
     if key != store.name:
         return key
-    alike = [name for name in stores() if _class_of(name) is type(store)]
+    alike = [name for name in stores.names() if stores.entry(name).kind is type(store)]
     return alike[0] if len(alike) == 1 else key
-
-
-@lru_cache(maxsize=256)
-def _class_of(key: str) -> type[Store]:
-    return type(make_store(key))
 
 
 def subjects(*given: Any) -> tuple[Subject, ...]:

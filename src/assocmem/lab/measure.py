@@ -30,7 +30,7 @@ from assocmem.ruler import (
     summarise_shares,
 )
 from assocmem.ruler.whitening import Kind
-from assocmem.stores.lookup import entry, make_store
+from assocmem.stores import entry, make_store
 
 FloatArray = np.ndarray[Any, Any]
 DEFAULT_STORES = ("outer-product", "squared-relu", "softmax")
@@ -239,7 +239,10 @@ def _summary(
 def _with_beta(stores: Iterable[Any], beta: float | None) -> tuple[Subject, ...]:
     given = list(stores)
     if beta is not None:
-        takes = [isinstance(what, str) and "beta" in entry(what).options for what in given]
+        takes = [
+            isinstance(what, str) and any(s.name == "beta" and not s.idle for s in entry(what).settings)
+            for what in given
+        ]
         if not any(takes):
             raise InputError("`beta` was given, but none of the stores takes a sharpness by that name.")
         given = [

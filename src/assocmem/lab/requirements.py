@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.store import Store
-from assocmem.stores.lookup import entry, stores
+from assocmem.stores import entry
 from assocmem.theory import requirement
 
 WIDEST = 1 << 16
@@ -36,7 +37,7 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
         if not is_whole(width) or width > WIDEST:
             raise InputError(f"`{name}` must be a whole number from 1 to {WIDEST:,}; got {width!r}.")
     rows = []
-    for key in stores():
+    for key in stores.names():
         store = entry(key).make()
         if store.traits.keys == "ids":
             continue

@@ -64,7 +64,7 @@ def declared_exponent(sigma: Activation) -> float | None:
     >>> declared_exponent(ReLU(2)), declared_exponent(Linear())
     (2.0, 1.0)
     """
-    if isinstance(sigma, ReLU) and sigma.threshold == 0:
+    if isinstance(sigma, ReLU) and sigma.bias == 0:
         return float(sigma.power)
     if isinstance(sigma, ExpSeries):
         return float(sigma.terms - 1)

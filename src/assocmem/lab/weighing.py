@@ -75,8 +75,8 @@ def _(_: Linear, block: Block) -> FloatArray:
 @weigh.register
 def _(sigma: ReLU, block: Block) -> FloatArray:
     if sigma.power == int(sigma.power) and sigma.power <= 8:
-        return block.power(sigma.threshold, int(sigma.power))
-    out: FloatArray = np.power(block.power(sigma.threshold, 1), sigma.power, out=block.buffer("weights"))
+        return block.power(-sigma.bias, int(sigma.power))
+    out: FloatArray = np.power(block.power(-sigma.bias, 1), sigma.power, out=block.buffer("weights"))
     return out
 
 

@@ -10,13 +10,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, Any
+
+from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, namespace
 from assocmem.contract.errors import InputError
-from assocmem.contract.requirement import is_number, is_whole, require, require_bool, with_python_numbers
+from assocmem.contract.settings import Help, Named, WithSettings
 
 
-class Activation(ABC):
+class Activation(WithSettings, ABC):
     """σ: similarity (any shape) -> weight (same shape)."""
 
     @abstractmethod
@@ -59,26 +62,16 @@ class Linear(Activation):
 
 @dataclass(frozen=True)
 class ReLU(Activation):
-    """σ(s) = max(0, s - threshold)^power.
+    """σ(s) = max(0, s + bias)^power."""
 
-    power: any number > 0 (1 ReLU, 2 Primer's squared ReLU, 3 cubed). threshold: in units of similarity, any
-    finite number; a ReLU with bias b has threshold -b.
-    """
-
-    power: float = 1.0
-    threshold: float = 0.0
-
-    def __post_init__(self) -> None:
-        with_python_numbers(self)
-        fits = is_number(self.power) and self.power > 0
-        require(fits, "power", self, "a finite number > 0", self.power)
-        require(is_number(self.threshold), "threshold", self, "finite", self.threshold)
+    power: Annotated[float, Interval(gt=0), Help("exponent: 1 ReLU, 2 Primer's squared ReLU, 3 cubed")] = 1.0
+    bias: Annotated[float, Help("added to every similarity; a negative one is a threshold", unit="similarity")] = 0.0
 
     def __call__(self, s: Array) -> Array:
-        """Return max(0, s - threshold)^power."""
+        """Return max(0, s + bias)^power."""
         xp = namespace(s)
-        if self.threshold:
-            s = s - self.threshold
+        if self.bias:
+            s = s + self.bias
         positive = xp.maximum(s, xp.zeros_like(s))
         if self.power == 1:
             return positive
@@ -90,13 +83,13 @@ class ReLU(Activation):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """The threshold."""
-        return (self.threshold,)
+        """Minus the bias."""
+        return (0.0 - self.bias,)
 
     @property
     def formula(self) -> str:
         """The formula."""
-        inner = "s" if not self.threshold else f"s - {self.threshold:g}"
+        inner = "s" if not self.bias else f"s {'+' if self.bias > 0 else '-'} {abs(self.bias):g}"
         return f"max(0, {inner})" + ("" if self.power == 1 else f"^{self.power:g}")
 
 
@@ -130,12 +123,9 @@ class SwiGLU(Activation):
 
 @dataclass(frozen=True)
 class GELU(Activation):
-    """σ(s) = s Φ(s), Φ the normal distribution function; `tanh` takes GPT-2's approximation of it."""
+    """σ(s) = s Φ(s), Φ the normal distribution function."""
 
-    tanh: bool = False
-
-    def __post_init__(self) -> None:
-        require_bool("tanh", self, self.tanh)
+    tanh: Annotated[bool, Help("take GPT-2's tanh approximation")] = False
 
     def __call__(self, s: Array) -> Array:
         """Return s Φ(s)."""
@@ -154,19 +144,10 @@ class GELU(Activation):
 
 @dataclass(frozen=True)
 class ExpSeries(Activation):
-    """σ(s) = sum over p < terms of (beta s)^p / p!: the first terms of the exponential's power series.
+    """σ(s) = sum over p < terms of (beta s)^p / p!: the first terms of the exponential's power series."""
 
-    terms: whole number >= 1. beta: sharpness >= 0 on unit keys. An even number of terms can make σ negative.
-    """
-
-    terms: int
-    beta: float
-
-    def __post_init__(self) -> None:
-        with_python_numbers(self)
-        require(is_whole(self.terms), "terms", self, "a whole number >= 1", self.terms)
-        fits = is_number(self.beta) and self.beta >= 0
-        require(fits, "beta", self, "a finite number >= 0", self.beta)
+    terms: Annotated[int, Interval(ge=1), Help("terms of the power series; an even number can make σ negative")]
+    beta: Annotated[float, Interval(ge=0), Help("sharpness on unit keys")]
 
     def __call__(self, s: Array) -> Array:
         """Return the truncated series by Horner's rule."""
@@ -185,16 +166,12 @@ class ExpSeries(Activation):
 class Exp(Activation):
     """σ(s) = e^(beta (s - 1)): the softmax numerator, scaled so that the weight at s = 1 is one.
 
-    beta: sharpness >= 0 on unit keys, infinity allowed in theory (a call needs a finite one). The common
-    factor e^-beta cancels in every ratio and keeps the weight of a unit key's own similarity at 1.
+    The common factor e^-beta cancels in every ratio and keeps the weight of a unit key's own similarity at 1.
     """
 
-    beta: float
-
-    def __post_init__(self) -> None:
-        with_python_numbers(self)
-        fits = (is_number(self.beta) and self.beta >= 0) or self.beta == math.inf
-        require(bool(fits), "beta", self, "a number >= 0", self.beta)
+    beta: Annotated[
+        float, Interval(ge=0, le=math.inf), Help("sharpness on unit keys; a call needs a finite one, theory takes inf")
+    ]
 
     def __call__(self, s: Array) -> Array:
         """Return e^(beta (s - 1))."""
@@ -210,14 +187,14 @@ class Exp(Activation):
 
 @dataclass(frozen=True)
 class Custom(Activation):
-    """σ given as any Python function of an array of similarities, with a name for tables.
+    """σ given as any Python function of an array of similarities."""
 
-    kinks: similarities at which the function or its slope jumps; naming them makes theory faster and surer.
-    """
-
-    function: Callable[[Array], Array]
-    name: str = "custom"
-    kinks: tuple[float, ...] = ()
+    function: Annotated[Callable[[Array], Array], Help("σ: an array of similarities to one of the same shape")]
+    name: Annotated[str, Help("its name in tables")] = "custom"
+    kinks: Annotated[
+        tuple[float, ...],
+        Help("similarities at which the function or its slope jumps; naming them makes theory faster and surer"),
+    ] = ()
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -256,3 +233,22 @@ def _normal_cdf(s: Array) -> Array:
     from assocmem.contract.arrays import to_numpy
 
     return xp.asarray(ndtr(to_numpy(s)), dtype=s.dtype)
+
+
+ACTIVATIONS: dict[str, type[Activation]] = {
+    "linear": Linear,
+    "relu": ReLU,
+    "swish": Swish,
+    "swiglu": SwiGLU,
+    "gelu": GELU,
+    "exp-series": ExpSeries,
+    "exp": Exp,
+}
+
+
+def _custom(function: Any) -> Any:
+    return Custom(function, getattr(function, "__name__", "custom").strip("<>")) if callable(function) else function
+
+
+ACTIVATION = Named(ACTIVATIONS, bare=_custom)
+"""What the settings of a store take for an activation: its name, or any function of an array."""

@@ -11,17 +11,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, constant, device_of, namespace
 from assocmem.contract.errors import InputError
-from assocmem.contract.requirement import is_whole, require, with_python_numbers
+from assocmem.contract.settings import Help, Named, WithSettings
 from assocmem.maps.activations import Activation, ExpSeries, Linear
 
 
-class FeatureMap(ABC):
+class FeatureMap(WithSettings, ABC):
     """φ: rows of width d -> rows of width `width(d)`."""
 
     @abstractmethod
@@ -161,7 +162,7 @@ class Rectified(FeatureMap):
 class DPFP(FeatureMap):
     """Deterministic parameter-free projection: r_j r_(j-m) for m = 1..nu, with r = max(0, [x, -x]).
 
-    nu: whole number >= 1; a row of d numbers gives 2 d nu features. Shifts wrap around.
+    A row of d numbers gives 2 d nu features. Shifts wrap around.
     Source: Schlag, Irie and Schmidhuber 2021 (section 5.3, there with r_(j+m): the same features in another order).
 
     >>> import numpy as np
@@ -169,11 +170,7 @@ class DPFP(FeatureMap):
     [[0.0, 2.0, 0.0, 0.0]]
     """
 
-    nu: int = 1
-
-    def __post_init__(self) -> None:
-        with_python_numbers(self)
-        require(is_whole(self.nu), "nu", self, "a whole number >= 1", self.nu)
+    nu: Annotated[int, Interval(ge=1), Help("shifts")] = 1
 
     def __call__(self, x: Array) -> Array:
         """Return the products of the rectified row with its nu shifts."""
@@ -205,13 +202,14 @@ class DPFP(FeatureMap):
 class SumNormalised(FeatureMap):
     """φ(x) = inner(x) / sum of inner(x); rows whose features sum to zero stay zero.
 
-    With it a store needs no normaliser (Schlag et al. 2021). `inner` must be non-negative.
+    With it a store needs no normaliser (Schlag et al. 2021).
     """
 
-    inner: FeatureMap = field(default_factory=DPFP)
+    inner: Annotated[FeatureMap, Help("the map, whose features must not be negative")] = field(default_factory=DPFP)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.inner, FeatureMap) or not self.inner.nonnegative:
+    def check_together(self) -> None:
+        """Refuse an inner map that can be negative."""
+        if not self.inner.nonnegative:
             raise InputError(f"`inner` of SumNormalised must be a non-negative feature map; got {self.inner!r}.")
 
     def __call__(self, x: Array) -> Array:
@@ -243,8 +241,8 @@ class ExpSeriesFeatures(FeatureMap):
     One feature for every monomial x^a of degree |a| < terms, with coefficient sqrt(beta^|a| / a!) by the
     multinomial theorem, in the order of degree: the constant 1 first, then x_1..x_d, ...
 
-    terms: whole number >= 1. beta: sharpness >= 0 on unit keys, None for sqrt(d). width: C(d + terms - 1, terms - 1).
-    An odd number of terms makes φ(q).φ(k) positive everywhere, an even one can make it negative.
+    width: C(d + terms - 1, terms - 1). An odd number of terms makes φ(q).φ(k) positive everywhere, an even one can make
+    it negative.
 
     >>> import numpy as np
     >>> phi = ExpSeriesFeatures(terms=3, beta=2.0)
@@ -253,12 +251,8 @@ class ExpSeriesFeatures(FeatureMap):
     (2.92, 6)
     """
 
-    terms: int = 3
-    beta: float | None = None
-
-    def __post_init__(self) -> None:
-        with_python_numbers(self)
-        ExpSeries(self.terms, 1.0 if self.beta is None else self.beta)
+    terms: Annotated[int, Interval(ge=1), Help("terms of the power series (odd ones keep all weights positive)")] = 3
+    beta: Annotated[float | None, Interval(ge=0), Help("sharpness on unit keys", none="sqrt(d)")] = None
 
     def __call__(self, x: Array) -> Array:
         """Return the scaled monomials of x, lowest degree first."""
@@ -348,26 +342,5 @@ FEATURE_MAPS: dict[str, type[FeatureMap]] = {
     "dpfp": DPFP,
     "exp-series": ExpSeriesFeatures,
 }
-
-
-def as_feature_map(value: FeatureMap | str, **settings: Any) -> FeatureMap:
-    """Return a FeatureMap from one or from its name in `FEATURE_MAPS`, with that map's settings.
-
-    Raises InputError for an unknown name or a setting the map does not have.
-
-    >>> as_feature_map("dpfp", nu=2).width(4)
-    16
-    """
-    if isinstance(value, FeatureMap):
-        if settings:
-            raise InputError(f"`feature` is already {value!r}; give {', '.join(settings)} to it instead.")
-        return value
-    if not isinstance(value, str) or value not in FEATURE_MAPS:
-        raise InputError(f"`feature` must be one of {', '.join(FEATURE_MAPS)} or a FeatureMap; got {value!r}.")
-    known = getattr(FEATURE_MAPS[value], "__dataclass_fields__", {})
-    for name in settings:
-        if name not in known:
-            raise InputError(
-                f"the feature map {value!r} has no setting {name!r}; it takes {', '.join(known) or 'none'}."
-            )
-    return FEATURE_MAPS[value](**settings)
+FEATURE = Named(FEATURE_MAPS)
+"""What the settings of a store take for a feature map: its name."""

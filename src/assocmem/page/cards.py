@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from assocmem import theory
+from assocmem import stores, theory
 from assocmem.checks.harness import Bench
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.kernels.recurrent import RecurrentStore
 from assocmem.page.offer import rounded
-from assocmem.stores.lookup import entry, stores
+from assocmem.stores import entry
 
 WIDTH, PAIRS = 64, 1000
 RULE = ("rows_for", "put_pair", "_folded", "_train", "put", "solution", "get")
@@ -30,7 +30,7 @@ def cards() -> dict[str, Any]:
         f"Numbers held: counted after {PAIRS:,} pairs with dₖ = dᵥ = {WIDTH}; a state is of fixed size or grows with "
         "every pair."
     )
-    return {"about": about, "stores": [_card(key) for key in stores()]}
+    return {"about": about, "stores": [_card(key) for key in stores.names()]}
 
 
 def _held(store: Store) -> State:
@@ -58,7 +58,7 @@ def _card(key: str) -> dict[str, Any]:
         "capacity at dₖ = 64": f"{prediction.value:,.1f} ({prediction.statistic})" if capacity else prediction.reason,
         "source": f"{source.authors} ({source.year}), {source.title}" if source else "–",
     }
-    words |= {f"setting {name}": text for name, text in found.options.items()}
+    words |= {f"setting {s.name}": s.told for s in found.settings if not s.tuning}
     return {
         "key": key,
         "summary": found.summary,

@@ -34,7 +34,7 @@ def long_contexts(d_k: int, beta: float, reference: int) -> dict[str, Any]:
         ratios = [ratio(chosen, d_k, m).value for m in LONG_COUNTS]
         rules[rule] = {
             "ratio": [rounded([r], 4)[0] if r else None for r in ratios],
-            "beta": rounded([chosen.beta(m, d_k) for m in LONG_COUNTS], 4),
+            "beta": rounded([chosen(m, d_k) for m in LONG_COUNTS], 4),
         }
     return {"m": list(LONG_COUNTS), "rules": rules}
 

@@ -10,7 +10,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.state import Pairs
 from assocmem.page.offer import rounded
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import make_store
+from assocmem.stores import make_store
 
 KEYS = np.array([[0.5, 0.5, 0.5, 0.5], [0.8, -0.6, 0.0, 0.0], [0.1, 0.1, 0.7, -0.7]])
 VALUES = np.array([[9.0, 0.0, 3.0], [0.0, 5.0, 5.0], [4.0, 8.0, 0.0]])

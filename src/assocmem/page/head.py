@@ -14,7 +14,7 @@ import numpy as np
 from assocmem.contract.state import Pairs
 from assocmem.page.offer import rounded
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import make_store
+from assocmem.stores import make_store
 
 FEATURES = ("is a thing", "is a colour", "asks for a colour", "content 1", "content 2", "content 3")
 TOKENS = ("the", "red", "hat", "and", "its", "colour", "is")

@@ -8,7 +8,7 @@ from functools import cache
 
 from assocmem.contract.errors import UnknownNameError
 from assocmem.contract.store import Store
-from assocmem.stores.lookup import make_store
+from assocmem.stores import make_store
 
 MEMORIES = 1024
 """The largest number of memories that the bars and the opening picture reach."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
 from assocmem.contract.state import Pairs
@@ -15,7 +16,7 @@ from assocmem.inputs import key_law
 from assocmem.page.bars import PAGE_SEED
 from assocmem.page.offer import rounded
 from assocmem.ruler import by_weights, recall_weights
-from assocmem.stores.lookup import entry, make_store, stores
+from assocmem.stores import entry, make_store
 
 PAIRS, WIDTH, DRAWS = 128, 64, 32
 DECAYS = (1.0, 0.999, 0.99, 0.97, 0.95, 0.9, 0.8)
@@ -66,7 +67,7 @@ def rules() -> list[Rule]:
     """Return the rules whose stores are registered, linear in their values, and take the extras named here."""
     found = []
     for rule in RULES:
-        if rule.key not in stores():
+        if rule.key not in stores.names():
             continue
         traits = entry(rule.key).make().traits
         names = {extra.name for extra in traits.extras}

@@ -1,19 +1,69 @@
-"""The rules: one family of stores a file. Files here are found by discovery (stores.lookup).
+"""The rules: one family of stores a file, found by discovery, and a user's own by their address MODULE:CLASS.
 
-The package can be called: `assocmem.stores()` lists the keys of all stores, though importing any of them makes
-`assocmem.stores` this package.
+A new file in this folder is listed, tested, drawn and documented without any other file being edited.
 """
 
-import sys
-from types import ModuleType
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from typing import Any
+
+from assocmem.contract.errors import InputError, UnknownNameError
+from assocmem.contract.register import Entry, entries
+from assocmem.contract.store import Store
+
+_discovered = False
 
 
-class _Stores(ModuleType):
-    def __call__(self) -> tuple[str, ...]:
-        """Return the keys of all stores (see `assocmem.stores.lookup.stores`)."""
-        from assocmem.stores.lookup import stores
+def _discover() -> None:
+    global _discovered
+    if not _discovered:
+        for info in pkgutil.iter_modules(__path__):
+            importlib.import_module(f"{__name__}.{info.name}")
+        _discovered = True
 
-        return stores()
+
+def names() -> tuple[str, ...]:
+    """Return the keys of all stores, in the order of the article and then by name.
+
+    >>> "softmax" in names()
+    True
+    """
+    _discover()
+    return tuple(sorted(entries, key=lambda key: (entries[key].article or len(entries), key)))
 
 
-sys.modules[__name__].__class__ = _Stores
+def entry(key: str) -> Entry:
+    """Return the register's entry for `key`; UnknownNameError offers the nearest keys."""
+    _discover()
+    if key not in entries:
+        near = difflib.get_close_matches(key, entries, n=3, cutoff=0.5)
+        offer = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UnknownNameError(f"there is no store called {key!r}.{offer} `assocmem list` shows all {len(entries)}.")
+    return entries[key]
+
+
+def make_store(key: str, **settings: Any) -> Store:
+    """Return the store registered under `key`, or a user's own under MODULE:CLASS, with the given settings.
+
+    Raises UnknownNameError for an unknown key, InputError for a setting it does not take; see `address.load_store` for
+    what MODULE:CLASS may name.
+
+    >>> make_store("softmax", beta=4.0).name
+    'SoftmaxAttention'
+    """
+    if not isinstance(key, str):
+        raise InputError(f"`key` of make_store must be a text such as 'softmax' or 'MODULE:CLASS'; got {key!r}.")
+    if ":" in key:
+        from assocmem.stores.address import load_store
+
+        return load_store(key, **settings)
+    return entry(key).make(**settings)
+
+
+def key_of(store: Store) -> str:
+    """Return the registered key whose default settings give `store`, else its class name."""
+    alike = (key for key, found in entries.items() if found.kind is type(store) and found.make() == store)
+    return next(alike, type(store).__name__)

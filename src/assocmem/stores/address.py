@@ -6,6 +6,7 @@ import difflib
 import importlib
 import inspect
 import os
+import pkgutil
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from assocmem.contract.errors import InputError, UnknownNameError, place_of
+from assocmem.contract.settings import made, settings_of
 from assocmem.contract.store import Store
 from assocmem.stores.function import FunctionStore
 
@@ -42,50 +44,74 @@ def load_store(address: str, **settings: Any) -> Store:
         if settings:
             raise InputError(f"{address} is a finished store and takes no settings; got {', '.join(settings)}.")
         return found
-    if inspect.isclass(found):
-        if not issubclass(found, Store):
-            looks = ", though it has the right methods" if hasattr(found, "write") and hasattr(found, "recall") else ""
-            raise InputError(
-                f"the class {address} is no store{looks}; derive it from assocmem.Store and implement traits, init, "
-                "put and get; or name a function recall(keys, values, queries)."
-            )
-        store: Store = _made(address, found, settings)
-        return store
     if not callable(found):
         raise InputError(
             f"{address} must be a class that derives from assocmem.Store or a function recall(keys, values, queries); "
             f"got {type(found).__name__}."
         )
-    if _takes_three(found):
-        return FunctionStore(_with_settings(address, found, settings))
-    _refuse_near_recalls(address, found, settings)
-    made = _made(address, found, settings)
-    if not isinstance(made, Store):
+    if inspect.isclass(found):
+        return _of_class(address, found, settings)
+    parameters = inspect.signature(found).parameters.values()
+    as_maker, as_recall = _misfit(found, **settings), _misfit(found, None, None, None, **settings)
+    if as_recall is None and (as_maker or any(p.kind is p.VAR_POSITIONAL for p in parameters)):
+        return FunctionStore(partial(found, **settings) if settings else found)
+    if as_maker is not None:
+        raise InputError(
+            f"the function {address} must take keys, values and queries, by place, and these settings, or return a "
+            f"store; it takes {inspect.signature(found)} ({as_recall or as_maker})."
+        )
+    store = found(**settings)
+    if not isinstance(store, Store):
         raise InputError(
             f"the function {address} must take (keys, values, queries), or return a store; "
-            f"it returned {type(made).__name__}."
+            f"it returned {type(store).__name__}."
         )
-    return made
+    return store
+
+
+def _of_class(address: str, kind: type, settings: dict[str, Any]) -> Store:
+    if not issubclass(kind, Store):
+        looks = ", though it has the right methods" if hasattr(kind, "write") and hasattr(kind, "recall") else ""
+        raise InputError(
+            f"the class {address} is no store{looks}; derive it from assocmem.Store and implement traits, init, "
+            "put and get; or name a function recall(keys, values, queries)."
+        )
+    if inspect.isabstract(kind):
+        missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+        raise InputError(f"{address} is not finished: it must implement {missing}.")
+    if set(inspect.signature(kind).parameters) == {setting.name for setting in settings_of(kind)}:
+        store: Store = made(kind, settings, address)
+        return store
+    if misfit := _misfit(kind, **settings):
+        raise InputError(f"{address} takes the settings {inspect.signature(kind)}: {misfit}.")
+    return kind(**settings)
+
+
+def _misfit(function: Callable[..., Any], *arguments: Any, **settings: Any) -> str | None:
+    """Return why a function cannot be called like this, None where it can."""
+    try:
+        inspect.signature(function).bind(*arguments, **settings)
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 def _found(address: str) -> Any:
-    name, colon, attribute = address.partition(":")
-    if not colon or not name or not attribute:
+    name, _, attribute = address.partition(":")
+    if not name or not attribute:
         raise InputError(f"{_FORM}; got {address!r}.")
     if name.endswith(".py") or "/" in name or os.sep in name:
         stem = os.path.basename(name).removesuffix(".py")
         raise InputError(f"{_FORM}: the module's name, not a file's. Try {stem}:{attribute} from the file's folder.")
     module = _imported(name)
-    found: Any = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            names = [n for n, x in vars(module).items() if getattr(x, "__module__", None) == name and n[0] != "_"]
-            near = difflib.get_close_matches(attribute, names, n=3, cutoff=0.5)
-            offer = f" Did you mean {' or '.join(near)}?" if near else ""
-            place = getattr(module, "__file__", None) or "a folder"
-            raise UnknownNameError(f"the module {name!r} ({place}) has no {attribute!r}.{offer}")
-        found = getattr(found, part)
-    return found
+    try:
+        return pkgutil.resolve_name(address)
+    except (AttributeError, ValueError) as error:
+        names = [n for n, x in vars(module).items() if getattr(x, "__module__", None) == name and n[0] != "_"]
+        near = difflib.get_close_matches(attribute, names, n=3, cutoff=0.5)
+        offer = f" Did you mean {' or '.join(near)}?" if near else ""
+        place = getattr(module, "__file__", None) or "a folder"
+        raise UnknownNameError(f"the module {name!r} ({place}) has no {attribute!r}.{offer}") from error
 
 
 def _imported(name: str) -> ModuleType:
@@ -114,54 +140,3 @@ def _imported(name: str) -> ModuleType:
         if not known:
             sys.path.remove(here)
             sys.path.append(here)
-
-
-def _made(address: str, make: Callable[..., Any], settings: dict[str, Any]) -> Any:
-    if inspect.isabstract(make):
-        missing = ", ".join(sorted(getattr(make, "__abstractmethods__", ())))
-        raise InputError(f"{address} is not finished: it must implement {missing}.")
-    _check_settings(address, make, settings)
-    return make(**settings)
-
-
-def _with_settings(address: str, function: Callable[..., Any], settings: dict[str, Any]) -> Callable[..., Any]:
-    if not settings:
-        return function
-    _check_settings(address, function, settings, given=3)
-    return partial(function, **settings)
-
-
-def _check_settings(address: str, make: Callable[..., Any], settings: dict[str, Any], given: int = 0) -> None:
-    """Refuse settings that `make` does not take, and the lack of those that it needs, naming them."""
-    takes = [p for p in inspect.signature(make).parameters.values() if p.kind is not p.VAR_POSITIONAL][given:]
-    names = [p.name for p in takes if p.kind is not p.VAR_KEYWORD]
-    if not any(p.kind is p.VAR_KEYWORD for p in takes):
-        for name in settings:
-            if name not in names:
-                raise InputError(f"{address} has no setting {name!r}; it takes {', '.join(names) or 'no settings'}.")
-    for parameter in takes:
-        needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
-        if needed and parameter.name not in settings:
-            raise InputError(f"{address} needs the setting {parameter.name!r}: it has no default.")
-
-
-def _refuse_near_recalls(address: str, function: Callable[..., Any], settings: dict[str, Any]) -> None:
-    """Refuse a function that is neither a recall (keywords only, or too few of them) nor a maker that has it all."""
-    parameters = inspect.signature(function).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    missing = [p.name for p in needed if p.name not in settings]
-    if missing:
-        as_maker = f" (as one that returns a store it would need the setting {missing[0]!r})"
-        raise InputError(
-            f"the function {address} must take keys, values and queries, by place; it takes "
-            f"{inspect.signature(function)}{'' if missing[0] in ('keys', 'values', 'queries') else as_maker}."
-        )
-
-
-def _takes_three(function: Callable[..., Any]) -> bool:
-    """Say whether a callable needs three arguments: keys, values and queries."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return True
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return sum(p.default is p.empty for p in positional) == 3

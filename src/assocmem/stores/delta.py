@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Annotated
+
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, contiguous, namespace, transpose
-from assocmem.contract.errors import InputError
 from assocmem.contract.form import DeltaRule
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
 from assocmem.kernels.chunked import delta_chunks
 from assocmem.kernels.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
 from assocmem.kernels.stability import warn_unstable
-from assocmem.maps.features import FeatureMap, Identity, as_feature_map
+from assocmem.maps.features import FEATURE, FeatureMap, Identity
 
 _TOLERANCE = 1e-5
 _ADVICE = "Use unit keys (normalise=True in Memory, --normalise) or a strength of at most 2 / |k|^2."
@@ -28,13 +30,13 @@ _ADVICE = "Use unit keys (normalise=True in Memory, --normalise) or a strength o
 class _DeltaRule(RecurrentStore):
     """W_t = a_t W_(t-1) + u_t k_t^T with u_t = b_t (v_t - a_t W_(t-1) k_t)."""
 
-    strength: float = 1.0
+    strength: Annotated[
+        float,
+        Interval(ge=0, le=2),
+        Help("write strength b: 1 replaces what a unit key recalled, 0 writes nothing", per_pair=True),
+    ] = 1.0
 
     remedy = _ADVICE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_number(self, "strength", self.strength, 2.0)
 
     @abstractmethod
     def decays(self, keys: Array, extras: Arrays) -> Array | None:
@@ -104,13 +106,6 @@ class DeltaNet(_DeltaRule):
 
     Their symbols S, beta_t are ours W (d_v, width), strength.
 
-    Parameters
-    ----------
-    strength: b, number in [0, 2] for every pair unless `write` is given its own; 1 replaces what a unit key
-        recalled, 0 writes nothing.
-    feature: feature map that keys and queries go through, the identity by default (DPFP, divided by its sum, in
-        Schlag et al.).
-
     write takes `strength` (..., n). Keys should be unit vectors. Where strength times |k|^2 is above 2 the key's own
     error grows from write to write: `write` gives UnstableWarning with the worst value, and DivergedError once
     the state leaves the range of its dtype.
@@ -128,7 +123,11 @@ class DeltaNet(_DeltaRule):
     [[5.0]]
     """
 
-    feature: FeatureMap = field(default_factory=Identity)
+    feature: Annotated[
+        FeatureMap,
+        FEATURE,
+        Help("feature map of keys and queries (DPFP, divided by its sum, in Schlag et al.)"),
+    ] = field(default_factory=Identity)
 
     equation = "f(x) = W x, W <- W + b (v - W k) k^T"
     summary = "Writes the difference to what is already recalled for the key (the delta rule)."
@@ -142,11 +141,6 @@ class DeltaNet(_DeltaRule):
         deviations=("keys are not normalised and no short convolution is applied", "queries are not scaled"),
     )
     cost = "write 2 d_k d_v, recall d_k d_v"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.feature, FeatureMap):
-            raise InputError(f"`feature` of DeltaNet must be a FeatureMap; got {self.feature!r}.")
 
     @property
     def maker(self) -> str:
@@ -181,12 +175,6 @@ class GatedDeltaNet(_DeltaRule):
 
     Their symbols S, alpha_t, beta_t are ours W (d_v, d_k), decay, strength.
 
-    Parameters
-    ----------
-    strength: b, number in [0, 2] for every pair unless `write` is given its own.
-    decay: a, number in [0, 1] for every pair unless `write` is given its own; 1 is DeltaNet, 0 keeps the last pair
-        alone.
-
     write takes `strength` (..., n) and `decay` (..., n), or `log_decay` (..., n) <= 0 in place of `decay`. The state
     grows where strength times |k|^2 is above 1 + 1/decay: UnstableWarning, DivergedError as for DeltaNet.
 
@@ -200,7 +188,14 @@ class GatedDeltaNet(_DeltaRule):
     [[2.0], [6.0]]
     """
 
-    decay: float = 0.99
+    decay: Annotated[
+        float,
+        Interval(ge=0, le=1),
+        Help(
+            "factor a that the state is multiplied by before each pair: 1 is DeltaNet, 0 keeps the last pair alone",
+            per_pair=True,
+        ),
+    ] = 0.99
 
     equation = "f(x) = W x, W <- a W (I - b k k^T) + b v k^T"
     summary = "Lets the matrix decay, then writes by the delta rule."
@@ -217,10 +212,6 @@ class GatedDeltaNet(_DeltaRule):
         ),
     )
     cost = "write 2 d_k d_v, recall d_k d_v"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_number(self, "decay", self.decay, 1.0)
 
     @property
     def traits(self) -> Traits:
@@ -244,15 +235,6 @@ class GatedDeltaNet(_DeltaRule):
         return rows
 
 
-def _require_number(store: _DeltaRule, name: str, value: float, high: float) -> None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or not 0 <= value <= high:
-        raise InputError(
-            f"`{name}` of {store.name} must be a number in [0, {high:g}]; got {value!r}. "
-            f"One for each pair is given to write: write(state, keys, values, {name}=...)."
-        )
-
-
 @lru_cache(maxsize=256)
 def _traits(strength: float, decay: float | None, replaces: bool) -> Traits:
     extras = [Extra("strength", "write strength b of each pair", ("n",), default=strength, low=0.0, high=2.0)]
@@ -269,27 +251,5 @@ def _traits(strength: float, decay: float | None, replaces: bool) -> Traits:
     )
 
 
-def delta_net(strength: float = 1.0, *, feature: FeatureMap | str = "identity", nu: int | None = None) -> DeltaNet:
-    """Return a DeltaNet with a feature map given by name."""
-    return DeltaNet(strength=strength, feature=as_feature_map(feature, **({} if nu is None else {"nu": nu})))
-
-
-register(
-    "delta-net",
-    delta_net,
-    summary=DeltaNet.summary,
-    options={
-        "strength": "write strength in [0, 2] (default 1)",
-        "feature": "feature map of keys and queries: identity (default), elu, relu, dpfp, exp-series",
-        "nu": "shifts of dpfp",
-    },
-)
-register(
-    "gated-delta-net",
-    GatedDeltaNet,
-    summary=GatedDeltaNet.summary,
-    options={
-        "strength": "write strength in [0, 2] (default 1)",
-        "decay": "decay per pair in [0, 1] (default 0.99)",
-    },
-)
+register("delta-net", DeltaNet, label="DeltaNet", colour="#E69F00")
+register("gated-delta-net", GatedDeltaNet, label="Gated DeltaNet", colour="#56B4E9")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import register
-from assocmem.contract.requirement import is_number, is_whole, require, require_gate
+from assocmem.contract.settings import Help
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Extra, Source, Traits
@@ -27,14 +30,6 @@ class DeltaFormer(GrowingStore):
     A pair is stored as the difference to what the store recalls for its key so far, as in the delta rule, but
     with softmax weights. Their symbols w (the key that reads at write time), beta_t are ours k, strength.
 
-    Parameters
-    ----------
-    beta: sharpness on unit keys, a finite number >= 0; None for sqrt(d_k).
-    strength: b, number in [0, 1] for every pair unless `write` is given its own. 0 is softmax attention; 1 takes all
-        of it out: where a key is written again with sharp weights, nothing of the old value is recalled (and half of
-        the new one, which shares the softmax with its first writing).
-    block: pairs corrected together, whole number >= 1; changes speed and rounding only.
-
     write takes `strength` (..., n). State: keys (n, d_k), the corrected values U (n, d_v) and strengths (n, 1).
     Cost: n (d_k + d_v) multiply-adds per write (by blocks of 64) and per recall; memory does not grow with pairs
     times queries. A mask that hides a pair under a later visible one asks for the corrections of the visible pairs
@@ -50,9 +45,20 @@ class DeltaFormer(GrowingStore):
     [[2.5]]
     """
 
-    beta: float | None = None
-    strength: float = 1.0
-    block: int = field(default=CHUNK, repr=False, compare=False, kw_only=True)
+    beta: Annotated[float | None, Interval(ge=0), Help("sharpness on unit keys", none="sqrt(d_k)")] = None
+    strength: Annotated[
+        float,
+        Interval(ge=0, le=1),
+        Help(
+            "share b of what is already recalled for its key that a pair takes out: 0 is softmax attention, 1 takes "
+            "all of it out, so that where a key is written again with sharp weights, nothing of the old value is "
+            "recalled (and half of the new one, which shares the softmax with its first writing)",
+            per_pair=True,
+        ),
+    ] = 1.0
+    block: Annotated[int, Interval(ge=1), Help("pairs corrected together; changes speed and rounding only")] = field(
+        default=CHUNK, repr=False, compare=False, kw_only=True
+    )
 
     equation = "f(x) = U^T softmax(beta K x), u_t = v_t - b_t sum_(s<t) softmax(beta k_t.k_s) u_s"
     summary = "Softmax attention that stores the difference to what it already recalls for a key."
@@ -74,12 +80,6 @@ class DeltaFormer(GrowingStore):
         scan="causal",
         not_merged="each value is corrected by all pairs written before it",
     )
-
-    def __post_init__(self) -> None:
-        fits = self.beta is None or (is_number(self.beta) and self.beta >= 0)
-        require(fits, "beta", self, "a finite number >= 0, or None for sqrt(d_k)", self.beta)
-        require_gate(self, "strength", self.strength)
-        require(is_whole(self.block), "block", self, "a whole number >= 1", self.block)
 
     @property
     def traits(self) -> Traits:
@@ -196,12 +196,4 @@ def _is_prefix(mask: Array, state: State) -> bool:
     return not bool(state.xp.any(mask[..., 1:] & ~mask[..., :-1]))
 
 
-register(
-    "delta-former",
-    DeltaFormer,
-    summary=DeltaFormer.summary,
-    options={
-        "beta": "sharpness on unit keys (>= 0, default sqrt(d_k))",
-        "strength": "share of what is already recalled that a pair takes out, in [0, 1] (default 1)",
-    },
-)
+register("delta-former", DeltaFormer, label="DeltaFormer", colour="#000000")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from assocmem.contract.arrays import Array
 from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask, Dense, Recall
+from assocmem.contract.settings import Help
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Overwrite, Traits
@@ -31,12 +32,6 @@ class FunctionStore(GrowingStore):
     gets copies, sees n >= 1 pairs in the order of writing, and returns (m, d_v) in the library it was
     given.
 
-    Parameters
-    ----------
-    function: the recall.
-    promises: its traits. Left out, they are measured on a few random pairs in NumPy when the store is made
-        (`measured_traits`); declare them where the function takes arrays of another library only.
-
     Raises InputError where the function fails or returns another shape.
 
     >>> import numpy as np
@@ -50,16 +45,21 @@ class FunctionStore(GrowingStore):
     [[5.0]]
     """
 
-    function: RecallFunction
-    promises: Traits | None = None
+    function: Annotated[RecallFunction, Help("the recall")]
+    promises: Annotated[
+        Traits | None,
+        Help(
+            "its traits; declare them where the function takes arrays of another library only",
+            none="those measured on a few random pairs in NumPy when the store is made (`measured_traits`)",
+        ),
+    ] = None
 
     equation: ClassVar[str] = "f(x) = recall(K, V, x)"
     summary: ClassVar[str] = "A Python function of all stored keys, values and queries."
     cost: ClassVar[str] = "write d_k + d_v, recall as the function takes"
 
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InputError(f"`function` of FunctionStore must be callable; got {self.function!r}.")
+    def check_together(self) -> None:
+        """Measure the traits where none are given; refuse those that no store of this kind can have."""
         promises = measured_traits(self.function) if self.promises is None else self.promises
         if not promises.keeps_pairs or promises.constant_size or promises.extras:
             raise InputError(
@@ -75,7 +75,7 @@ class FunctionStore(GrowingStore):
     @property
     def traits(self) -> Traits:
         """The traits that were declared or measured."""
-        assert self.promises is not None  # set in __post_init__
+        assert self.promises is not None  # set in check_together
         return self.promises
 
     @property

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated
+
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
-from assocmem.contract.register import register
-from assocmem.contract.requirement import is_whole, require
+from assocmem.contract.register import Variant, register
+from assocmem.contract.settings import Help
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
@@ -46,12 +48,8 @@ class GradientDescent(Descent, GrowingStore):
     further steps, and the fading). Equal to `TrainedLayer`, which keeps W, for any loss; not for Adam, whose steps are
     scaled weight by weight.
 
-    Parameters
-    ----------
-    rate: number > 0, in units of 1/|x|^2. momentum: in [0, 1). weight_decay: >= 0. As in torch.optim.SGD with one
-        pair a step from W = 0: u <- momentum u + (dL/dy x^T + weight_decay W), W <- W - rate u.
-    loss: "squared", 1/2 |W x - v|^2, whose gradient is taken at the layer's own output; or "given": the values are
-        minus the gradients -dL/dy of any loss, worked out by the caller from `recall`.
+    As in torch.optim.SGD with one pair a step from W = 0: u <- momentum u + (dL/dy x^T + weight_decay W),
+    W <- W - rate u.
 
     State: inputs (n, d_k) and errors e (n, d_v). Cost: write and recall n (d_k + d_v). Masks train on the visible
     pairs alone (n^3 per query unless it is a prefix); `weights` costs n^3.
@@ -65,16 +63,14 @@ class GradientDescent(Descent, GrowingStore):
     ([[3.0], [5.0]], [[3.0, 5.0]])
     """
 
-    block: int = field(default=CHUNK, repr=False, compare=False, kw_only=True)
+    block: Annotated[int, Interval(ge=1), Help("pairs that are prepared together; changes speed and rounding only")] = (
+        field(default=CHUNK, repr=False, compare=False, kw_only=True)
+    )
 
     equation = "f(x) = sum_s c_s e_s (x_s.x), e_s = -rate dL/dy_s"
     summary = "A linear layer trained by gradient descent on the pairs, kept as attention over its training inputs."
     source = _SOURCE
     cost = "write n (d_k + d_v), recall n (d_k + d_v)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(is_whole(self.block), "block", self, "a whole number >= 1", self.block)
 
     @property
     def traits(self) -> Traits:
@@ -246,10 +242,6 @@ class TrainedLayer(Descent, RecurrentStore):
     source = _SOURCE
     cost = "write 3 d_k d_v, recall d_k d_v"
 
-    def __post_init__(self) -> None:
-        Descent.__post_init__(self)
-        RecurrentStore.__post_init__(self)
-
     @property
     def traits(self) -> Traits:
         """Linear, bounded."""
@@ -304,29 +296,9 @@ class TrainedLayer(Descent, RecurrentStore):
         return queries @ transpose(state["W"])
 
 
-def gradient_descent(
-    rate: float = 1.0,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    *,
-    loss: Literal["squared", "given"] = "squared",
-    form: Literal["dual", "primal"] = "dual",
-) -> GradientDescent | TrainedLayer:
-    """Return a layer trained by gradient descent as attention over its inputs ("dual") or as a matrix ("primal")."""
-    require(form in ("dual", "primal"), "form", "gradient-descent", "'dual' or 'primal'", form)
-    settings: Any = {"rate": rate, "momentum": momentum, "weight_decay": weight_decay, "loss": loss}
-    return GradientDescent(**settings) if form == "dual" else TrainedLayer(**settings)
-
-
 register(
     "gradient-descent",
-    gradient_descent,
-    summary=GradientDescent.summary,
-    options={
-        "rate": "step (> 0, default 1)",
-        "momentum": "share of the last step that goes on, in [0, 1) (default 0)",
-        "weight_decay": "pull of the weights towards 0 inside the gradient (>= 0, default 0)",
-        "loss": "squared (default), or given: the values are minus the gradients of any loss",
-        "form": "dual (default): attention over the training inputs; primal: the matrix",
-    },
+    Variant(GradientDescent, when="dual"),
+    Variant(TrainedLayer, when="primal"),
+    choice=("form", "dual: attention over the training inputs; primal: the matrix"),
 )

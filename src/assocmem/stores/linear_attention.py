@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
 from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask
-from assocmem.contract.register import register
-from assocmem.contract.requirement import require_bool
+from assocmem.contract.register import Variant, register
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.kernels.chunked import Rows, outer_chunks
 from assocmem.kernels.recurrent import Arrays, RecurrentStore
-from assocmem.maps.features import DPFP, EluPlusOne, FeatureMap, Identity, Rectified, SumNormalised, as_feature_map
+from assocmem.maps.features import DPFP, FEATURE, EluPlusOne, FeatureMap, Identity, Rectified, SumNormalised
 
 _BLOCK = 2**21
 """Features held at once, in numbers: wide maps are applied to few rows at a time."""
@@ -56,11 +56,6 @@ class LinearAttention(RecurrentStore):
 
     Their symbols S, Z are ours `S` (d_v, width), `z` (width). Without `normalise` there is no z and f(q) = S φ(q).
 
-    Parameters
-    ----------
-    feature: the feature map φ (maps.features), elu(x) + 1 by default.
-    normalise: divide by the sum of the weights, so that recall is a weighted mean of the values.
-
     A query whose weights sum to zero (nothing stored, or no stored key shares a feature with it) recalls zeros; a sum
     that leaves the range of the dtype raises RecallOverflowError.
     A feature map that can make weights negative (an exponential series with an even number of terms) is refused
@@ -77,18 +72,23 @@ class LinearAttention(RecurrentStore):
     [[4.111]]
     """
 
-    feature: FeatureMap = field(default_factory=EluPlusOne)
-    normalise: bool = True
+    feature: Annotated[FeatureMap, FEATURE, Help("feature map φ")] = field(default_factory=EluPlusOne)
+    normalise: Annotated[
+        bool, Help("divide by the sum of the weights, so that recall is a weighted mean of the values")
+    ] = True
+    sum_normalise: Annotated[
+        bool, Help("divide each row of features by its sum (Schlag et al.'s way to do without a normaliser)")
+    ] = False
 
     equation = "f(x) = S phi(x) / (z . phi(x)), S = sum_i v_i phi(k_i)^T, z = sum_i phi(k_i)"
     summary = "Adds every pair to one matrix over features of the key, and divides by the sum of weights."
     capabilities = Capabilities(merges="adds", forgets=True, scan="own")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_bool("normalise", self, self.normalise)
-        if not isinstance(self.feature, FeatureMap):
-            raise InputError(f"`feature` of LinearAttention must be a FeatureMap; got {self.feature!r}.")
+    def check_together(self) -> None:
+        """Refuse a sum of weights that may be zero; a map with and without its sum is one store, given either way."""
+        if self.sum_normalise and not isinstance(self.feature, SumNormalised):
+            object.__setattr__(self, "feature", SumNormalised(self.feature))
+        object.__setattr__(self, "sum_normalise", isinstance(self.feature, SumNormalised))
         if self.normalise and isinstance(self.feature, Identity):
             raise InputError(
                 "`normalise` of LinearAttention needs weights that cannot be negative; with the identity they can. "
@@ -241,37 +241,11 @@ _AVERAGING = Traits(linear_in_values="shared", permutation_invariant=True, overw
 _ADDING = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 
-def linear_attention(feature: FeatureMap | str = "elu", *, normalise: bool = True, **settings: Any) -> LinearAttention:
-    """Return linear attention with a feature map given by name and its settings (nu; terms, beta)."""
-    return LinearAttention(as_feature_map(feature, **settings), normalise=normalise)
-
-
-def dpfp(nu: int = 1, *, normalise: bool = True, sum_normalise: bool = False) -> LinearAttention:
-    """Return linear attention with DPFP features; `sum_normalise` divides each row of features by its sum."""
-    require_bool("sum_normalise", "dpfp", sum_normalise)
-    feature: FeatureMap = DPFP(nu)
-    return LinearAttention(SumNormalised(feature) if sum_normalise else feature, normalise=normalise)
-
-
-register(
-    "linear-attention",
-    linear_attention,
-    summary=LinearAttention.summary,
-    options={
-        "feature": "feature map: elu (default), relu, identity (needs normalise=False), dpfp, exp-series",
-        "normalise": "divide by the sum of the weights (default true)",
-        "nu": "shifts of dpfp",
-        "terms": "terms of exp-series (odd ones keep all weights positive)",
-        "beta": "sharpness of exp-series on unit keys (sqrt(d_k) by default)",
-    },
-)
+register("linear-attention", LinearAttention, colour="#D55E00")
 register(
     "dpfp",
-    dpfp,
+    Variant(LinearAttention, {"feature": "dpfp"}),
     summary="Linear attention whose features are products of rectified key entries (2 d_k nu of them).",
-    options={
-        "nu": "shifts, a whole number >= 1 (default 1)",
-        "normalise": "divide by the sum of the weights (default true)",
-        "sum_normalise": "divide each row of features by its sum (the paper's way to do without a normaliser)",
-    },
+    label="DPFP",
+    colour="#999933",
 )

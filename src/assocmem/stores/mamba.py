@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Annotated
+
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, Namespace, contiguous, namespace, transpose
@@ -13,6 +15,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import ChannelDecay, Decay, KernelSum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
 from assocmem.kernels.chunked import Rows, outer_chunks
@@ -30,14 +33,6 @@ class Mamba(RecurrentStore):
     As a memory: key = B (d_k = N states), value = u (d_v = inner channels), query = C. Their D (step) and A are our
     `step` and `rates`; h is `state["h"]` (d_v, d_k).
 
-    Parameters
-    ----------
-    rates: A, numbers <= 0: one for all, a tuple of one per key coordinate (the same in every channel), or None for
-        the paper's -1, -2, ..., -d_k. 0 switches the decay off.
-    step: D, one number > 0 for all channels, or (low, high): the d_v channels take the midpoints of d_v equal parts
-        of that range in logarithm, never its ends (one channel takes sqrt(low high)). By default the range of the
-        paper's initial steps, 0.001 to 0.1.
-
     write takes `step` (..., n, d_v) >= 0 and `rates` (..., d_v, d_k) <= 0, the latter for all its pairs. The decay
     uses the exponential, the input Euler's step, as in the authors' code. Left out: the skip connection D u (it
     stores nothing), the convolution, and the projections that compute B, C and D from a token.
@@ -52,8 +47,23 @@ class Mamba(RecurrentStore):
     [[2.0], [6.0]]
     """
 
-    rates: float | tuple[float, ...] | None = None
-    step: float | tuple[float, float] = (0.001, 0.1)
+    rates: Annotated[
+        float | tuple[float, ...] | None,
+        Interval(le=0),
+        Help(
+            "A, one for all or one per key coordinate (the same in every channel); 0 switches the decay off",
+            none="the paper's -1, -2, ..., -d_k",
+        ),
+    ] = None
+    step: Annotated[
+        float | tuple[float, float],
+        Interval(gt=0),
+        Help(
+            "D, one for all channels, or (low, high): the d_v channels take the midpoints of d_v equal parts of that "
+            "range in logarithm, never its ends (one channel takes sqrt(low high)); the default is the range of the "
+            "paper's initial steps"
+        ),
+    ] = (0.001, 0.1)
 
     equation = "f(x)_c = h_c . x, h_cs <- exp(D_c A_cs) h_cs + D_c k_s v_c"
     summary = "Adds every pair to a matrix each of whose numbers decays at its own rate (S6)."
@@ -72,19 +82,10 @@ class Mamba(RecurrentStore):
     )
     cost = "write 3 d_k d_v and d_k d_v exponentials, recall d_k d_v"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("rates", "step"):
-            if isinstance(getattr(self, name), list):
-                object.__setattr__(self, name, tuple(getattr(self, name)))
-        rates = self.rates if isinstance(self.rates, tuple) else (0.0 if self.rates is None else self.rates,)
-        if not rates or not all(_is_number(r) and r <= 0 for r in rates):
-            raise InputError(f"`rates` of Mamba must be finite numbers <= 0, at least one; got {self.rates!r}.")
-        steps = self.step if isinstance(self.step, tuple) else (self.step, self.step)
-        if len(steps) != 2 or not all(_is_number(s) for s in steps) or not 0 < steps[0] <= steps[1]:
-            raise InputError(
-                f"`step` of Mamba must be a number > 0 or (low, high) with low <= high; got {self.step!r}."
-            )
+    def check_together(self) -> None:
+        """Refuse a range of steps that begins above its end."""
+        if isinstance(self.step, tuple) and self.step[0] > self.step[1]:
+            raise InputError(f"`step` of Mamba must be (low, high) with low <= high; got {self.step!r}.")
 
     @property
     def traits(self) -> Traits:
@@ -161,12 +162,6 @@ class Mamba2(RecurrentStore):
     `step`; the two are given apart. H is `state["H"]` (d_v, d_k). The skip connection D x stores nothing and is
     left out.
 
-    Parameters
-    ----------
-    decay: a, number in [0, 1] for every pair unless `write` is given its own; 1 is the outer product store. The
-        default 0.99 is exp(-0.01): the middle of the paper's initial steps at A = -1.
-    step: number >= 0 that multiplies every value, 1 by default.
-
     write takes `decay` (..., n) or `log_decay` (..., n) <= 0 in its place, and `step` (..., n) >= 0.
 
     State: H. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
@@ -179,8 +174,16 @@ class Mamba2(RecurrentStore):
     [[2.0], [6.0]]
     """
 
-    decay: float = 0.99
-    step: float = 1.0
+    decay: Annotated[
+        float,
+        Interval(ge=0, le=1),
+        Help(
+            "factor a on the state before each pair: 1 is the outer product store; 0.99 is exp(-0.01), the middle of "
+            "the paper's initial steps at A = -1",
+            per_pair=True,
+        ),
+    ] = 0.99
+    step: Annotated[float, Interval(ge=0), Help("factor D of every value", per_pair=True)] = 1.0
 
     equation = "f(x) = H x, H <- a H + (D v) k^T"
     summary = "Adds every pair to one matrix that decays as a whole (state space duality)."
@@ -198,13 +201,6 @@ class Mamba2(RecurrentStore):
         ),
     )
     cost = "write 2 d_k d_v, recall d_k d_v"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not (_is_number(self.decay) and 0 <= self.decay <= 1):
-            raise InputError(f"`decay` of Mamba2 must be a number in [0, 1]; got {self.decay!r}.")
-        if not (_is_number(self.step) and self.step >= 0):
-            raise InputError(f"`step` of Mamba2 must be a finite number >= 0; got {self.step!r}.")
 
     @property
     def traits(self) -> Traits:
@@ -263,10 +259,6 @@ def _sum_after(steps: Array, xp: Namespace) -> Array:
     return xp.flip(xp.cumulative_sum(after, axis=-2), axis=-2)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 _EXTRAS = (
     Extra("step", "step D of each pair and channel", ("n", "d_v"), default="the store's `step`", low=0.0),
     Extra(
@@ -292,18 +284,5 @@ def _traits(decay: float, step: float) -> Traits:
     )
 
 
-register(
-    "mamba",
-    Mamba,
-    summary=Mamba.summary,
-    options={
-        "rates": "decay rates A <= 0: one number or one per key coordinate (default -1, -2, ..., -d_k)",
-        "step": "step > 0, or (low, high) spread over the channels (default 0.001 to 0.1)",
-    },
-)
-register(
-    "mamba-2",
-    Mamba2,
-    summary=Mamba2.summary,
-    options={"decay": "decay per pair in [0, 1] (default 0.99)", "step": "factor of every value (default 1)"},
-)
+register("mamba", Mamba, label="Mamba", colour="#009E73")
+register("mamba-2", Mamba2, label="Mamba-2", colour="#CC79A7")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import ConvergenceWarning, InputError, warn
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
-from assocmem.contract.requirement import is_number, is_whole, require, require_gate
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
 from assocmem.kernels.blockwise import in_dtype, working_dtype
@@ -20,7 +22,6 @@ from assocmem.kernels.chunked import decay_products, later_decays
 from assocmem.kernels.linear_systems import MARGIN, conjugate_gradient, gram_tolerance, solve_gram, warn_small_ridge
 from assocmem.kernels.recurrent import Arrays, RecurrentStore, number_or_array
 
-_SOLVERS = ("cg", "direct", "rls")
 _LEAST_TOLERANCE = 1e-10
 _LOST = 2e-5
 """Share of their digits that steps of recursive least squares may lose without a warning."""
@@ -33,16 +34,8 @@ class MesaNet(RecurrentStore):
     The weighted ridge regression sum_i w_i |W k_i - v_i|^2 + ridge |W|^2 with w_i = b_i times the decays after pair i,
     solved anew for each query. Their symbols gamma, beta, Lambda, phi are ours decay, strength, ridge, H.
 
-    Parameters
-    ----------
-    ridge: number > 0 in units of squared key length (the paper learns a diagonal Lambda, from 1 at the start and
-        never below 0.25).
-    decay: a, number in [0, 1]; strength: b >= 0; for every pair unless `write` is given its own.
-    solver: "cg", conjugate gradients from x / (diag H + ridge); "direct", a linear solve; "rls", recursive least
-        squares with forgetting, which keeps the inverse instead.
-    max_steps: steps of conjugate gradients (30 in the paper). tolerance: relative residual that ends them; None for
-        1e-10, or 16 rounding units where that is more. Queries that have not reached it after max_steps are solved
-        directly, and ConvergenceWarning says how many: no recall is less accurate than the tolerance.
+    Queries that have not reached the tolerance after max_steps are solved directly, and ConvergenceWarning says how
+    many: no recall is less accurate than the tolerance.
 
     Where ridge and eigenvalues of H come near its rounding (16 eps of the largest), directions below that get no
     weight: as the ridge goes to 0 recalls go to those of smallest norm. IllConditionedWarning says so; it says for
@@ -67,12 +60,34 @@ class MesaNet(RecurrentStore):
     [[3.0], [5.0]]
     """
 
-    ridge: float = 1.0
-    decay: float = 1.0
-    strength: float = 1.0
-    solver: Literal["cg", "direct", "rls"] = "cg"
-    max_steps: int = field(default=30, kw_only=True)
-    tolerance: float | None = field(default=None, kw_only=True)
+    ridge: Annotated[
+        float,
+        Interval(gt=0),
+        Help(
+            "weight of |W|^2 (the paper learns a diagonal Lambda, from 1 at the start and never below 0.25; for 0 take "
+            "optimal-linear)",
+            unit="|k|^2",
+        ),
+    ] = 1.0
+    decay: Annotated[
+        float, Interval(ge=0, le=1), Help("factor a that H and G are multiplied by before each pair", per_pair=True)
+    ] = 1.0
+    strength: Annotated[float, Interval(ge=0), Help("weight b of each pair", per_pair=True)] = 1.0
+    solver: Annotated[
+        Literal["cg", "direct", "rls"],
+        Help(
+            "conjugate gradients from x / (diag H + ridge), a linear solve, or recursive least squares with "
+            "forgetting, which keeps the inverse instead"
+        ),
+    ] = "cg"
+    max_steps: Annotated[int, Interval(ge=1), Help("steps of conjugate gradients (30 in the paper)")] = field(
+        default=30, kw_only=True
+    )
+    tolerance: Annotated[
+        float | None,
+        Interval(gt=0, lt=1),
+        Help("relative residual that ends conjugate gradients", none="1e-10, or 16 rounding units where that is more"),
+    ] = field(default=None, kw_only=True)
 
     equation = "f(x) = G (H + ridge I)^-1 x, H <- a H + b k k^T, G <- a G + b v k^T"
     summary = "Solves a ridge regression over the stored pairs for every query."
@@ -94,20 +109,10 @@ class MesaNet(RecurrentStore):
     )
     cost = "write d_k^2 + d_k d_v, recall at most max_steps d_k^2 + d_k d_v"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        words = "a finite number > 0 (for ridge 0 take optimal-linear)"
-        require(is_number(self.ridge) and self.ridge > 0, "ridge", self, words, self.ridge)
-        require(self.solver in _SOLVERS, "solver", self, f"one of {', '.join(_SOLVERS)}", self.solver)
-        if self.solver == "rls":
-            require_gate(self, "decay", self.decay, words="a number in (0, 1]", fits=self.decay != 0)
-        require_gate(self, "decay", self.decay)
-        require(
-            is_number(self.strength) and self.strength >= 0, "strength", self, "a finite number >= 0", self.strength
-        )
-        require(is_whole(self.max_steps), "max_steps", self, "a whole number >= 1", self.max_steps)
-        fits = self.tolerance is None or (is_number(self.tolerance) and 0 < self.tolerance < 1)
-        require(fits, "tolerance", self, "a number in (0, 1), or None", self.tolerance)
+    def check_together(self) -> None:
+        """Refuse recursive least squares that would divide by a decay of 0."""
+        if self.solver == "rls" and self.decay == 0:
+            raise InputError('`decay` of MesaNet must be a number in (0, 1] with solver="rls"; got 0.')
 
     @property
     def traits(self) -> Traits:
@@ -321,16 +326,4 @@ def _largest(rows: Array) -> Array:
     return xp.where(largest > 0, largest, xp.ones_like(largest))
 
 
-register(
-    "mesa-net",
-    MesaNet,
-    summary=MesaNet.summary,
-    options={
-        "ridge": "weight of |W|^2 (> 0, default 1)",
-        "decay": "factor on the sums before each pair, in [0, 1] (default 1)",
-        "strength": "weight of each pair (>= 0, default 1)",
-        "solver": "cg (default), direct, or rls: recursive least squares with forgetting",
-        "max_steps": "most steps of conjugate gradients (default 30)",
-        "tolerance": "relative residual that ends them (default 1e-10, or 16 rounding units)",
-    },
-)
+register("mesa-net", MesaNet, label="MesaNet", colour="#AA4499")

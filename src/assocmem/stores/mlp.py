@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated
 
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
-from assocmem.contract.register import register
-from assocmem.contract.requirement import is_number, require
+from assocmem.contract.register import Variant, register
+from assocmem.contract.settings import Help
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Source, Traits
 from assocmem.kernels.blockwise import in_dtype
 from assocmem.kernels.weighted_sum import CAN, summed
-from assocmem.maps.activations import GELU, Activation, Custom, ReLU, SwiGLU, Swish
+from assocmem.maps.activations import ACTIVATION, GELU, Activation, ReLU, SwiGLU, Swish
 
 
 @dataclass(frozen=True)
 class MLP(GrowingStore):
     """f(x) = V^T σ(K x): a two-layer perceptron whose hidden units are the stored pairs.
-
-    activation: an Activation, or any function of an array of similarities that keeps its shape. It is applied
-    as given, whatever the length of the keys; unit keys make a stored key's own similarity 1.
 
     State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v)
     multiply-adds per recall. Half precision is computed in float32 and cast back; a recall that leaves the range
@@ -43,14 +38,18 @@ class MLP(GrowingStore):
     [[-3.0]]
     """
 
-    activation: Activation = field(default_factory=ReLU)
+    activation: Annotated[
+        Activation,
+        ACTIVATION,
+        Help(
+            "σ, also any function of an array of similarities that keeps its shape; applied as given, whatever the "
+            "length of the keys (unit keys make a stored key's own similarity 1)"
+        ),
+    ] = field(default_factory=ReLU)
 
     summary = "One hidden unit per pair, read through a nonlinearity σ."
     cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
     capabilities = CAN
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "activation", _as_activation(self.activation, "MLP"))
 
     # One class serves the activations of several papers, so these two are the instance's.
     @property
@@ -87,9 +86,6 @@ class GatedMLP(GrowingStore):
 
     `write` takes the gate rows as `gate=` (n, d_k). With g_i = k_i the weight is σ(s) s, a plain `MLP`.
 
-    activation: the gate's σ, an Activation or any function of an array (Swish: SwiGLU; ReLU: ReGLU;
-    GELU: GEGLU; Linear: the bilinear layer).
-
     State: keys (n, d_k), gates (n, d_k), values (n, d_v). Cost: n (2 d_k + d_v) multiply-adds per recall.
     Source: Shazeer 2020 (eq. 6: W -> gate rows, V -> keys, W_2 -> values).
 
@@ -101,14 +97,15 @@ class GatedMLP(GrowingStore):
     [[0.0], [2.88]]
     """
 
-    activation: Activation = field(default_factory=Swish)
+    activation: Annotated[
+        Activation,
+        ACTIVATION,
+        Help("the gate's σ, also any function of an array (Swish: SwiGLU; ReLU: ReGLU; GELU: GEGLU; Linear: bilinear)"),
+    ] = field(default_factory=Swish)
 
     summary = "One hidden unit per pair with a gate of its own weights."
     cost = "write 2 d_k + d_v (copied), recall n (2 d_k + d_v)"
     capabilities = CAN
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "activation", _as_activation(self.activation, "GatedMLP"))
 
     @property
     def equation(self) -> str:  # type: ignore[override]
@@ -141,51 +138,6 @@ class GatedMLP(GrowingStore):
             return gates * _similarities(state, "keys", x, pairs)
 
         return summed(self.name, weigh, state["values"], queries, ask)
-
-
-def relu(bias: float = 0.0) -> MLP:
-    """Return f(x) = V^T max(0, K x + bias); a negative bias is a threshold, in units of similarity."""
-    require(is_number(bias), "bias", "relu", "a finite number", bias)
-    return MLP(ReLU(threshold=0.0 - bias))
-
-
-def squared_relu() -> MLP:
-    """Return f(x) = V^T max(0, K x)^2."""
-    return MLP(ReLU(power=2.0))
-
-
-def cubed_relu() -> MLP:
-    """Return f(x) = V^T max(0, K x)^3."""
-    return MLP(ReLU(power=3.0))
-
-
-def relu_power(power: float = 4.0, bias: float = 0.0) -> MLP:
-    """Return f(x) = V^T max(0, K x + bias)^power for any power > 0."""
-    require(is_number(bias), "bias", "relu-power", "a finite number", bias)
-    return MLP(ReLU(power=power, threshold=0.0 - bias))
-
-
-def gelu(tanh: bool = False) -> MLP:
-    """Return f(x) = V^T GELU(K x), exact or in the tanh approximation."""
-    return MLP(GELU(tanh=tanh))
-
-
-def swiglu(gate: Literal["shared", "own"] = "shared") -> MLP | GatedMLP:
-    """Return SwiGLU with a gate that shares the keys' weights or has its own.
-
-    "shared": f(x) = V^T (Swish(K x) * K x); "own": V^T (Swish(G x) * K x). Raises InputError for another `gate`.
-    """
-    if gate not in ("shared", "own"):
-        raise InputError(f"`gate` of swiglu must be 'shared' or 'own'; got {gate!r}.")
-    return MLP(SwiGLU()) if gate == "shared" else GatedMLP(Swish())
-
-
-def _as_activation(value: Activation | Callable[[Array], Array], store: str) -> Activation:
-    if isinstance(value, Activation):
-        return value
-    if not callable(value):
-        raise InputError(f"`activation` of {store} must be an Activation or a function of an array; got {value!r}.")
-    return Custom(value, getattr(value, "__name__", "custom").strip("<>"))
 
 
 def _similarities(state: State, rows: str, queries: Array, pairs: slice) -> Array:
@@ -249,39 +201,42 @@ _GATED_TRAITS = Traits(
     extras=(Extra("gate", "the gate's weights, one row for every pair", shape=("n", "d_k")),),
 )
 
-_BIAS = {"bias": "added to every similarity before the ReLU (default 0; negative: a threshold)"}
 register(
     "relu",
-    relu,
+    Variant(MLP, {"activation": "relu", "power": 1.0}),
     summary="MLP with ReLU: half the mean square interference of a linear store.",
-    options=_BIAS,
+    label="ReLU",
     article=3,
 )
 register(
     "squared-relu",
-    squared_relu,
+    Variant(MLP, {"activation": "relu", "power": 2.0}),
     summary="MLP with ReLU^2 (Primer), the same as a GLU whose gate shares its weights.",
+    label="squared ReLU",
     article=4,
 )
-register("cubed-relu", cubed_relu, summary="MLP with ReLU^3.", article=5)
+register(
+    "cubed-relu",
+    Variant(MLP, {"activation": "relu", "power": 3.0}),
+    summary="MLP with ReLU^3.",
+    label="cubed ReLU",
+    article=5,
+)
 register(
     "relu-power",
-    relu_power,
+    Variant(MLP, {"activation": "relu"}),
     summary="MLP with any power of ReLU.",
-    options={"power": "exponent of the ReLU, > 0 (default 4)", **_BIAS},
+    defaults={"power": 4.0},
+    label="power of ReLU",
     article=6,
 )
 register(
     "swiglu",
-    swiglu,
+    Variant(MLP, {"activation": "swiglu"}, when="shared"),
+    Variant(GatedMLP, {"activation": "swish"}, when="own"),
     summary="MLP with SwiGLU, its gate shared with the keys or with weights of its own.",
-    options={"gate": "'shared' (default) or 'own': then every write takes gate rows (n, d_k)"},
+    choice=("gate", "the gate's weights: shared with the keys, or own ones, which every write takes as rows (n, d_k)"),
+    label="SwiGLU",
     article=7,
 )
-register(
-    "gelu",
-    gelu,
-    summary="MLP with GELU.",
-    options={"tanh": "take GPT-2's tanh approximation (default False)"},
-    article=8,
-)
+register("gelu", Variant(MLP, {"activation": "gelu"}), summary="MLP with GELU.", label="GELU", article=8)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Interval
 
 from assocmem.contract.arrays import Array
 from assocmem.contract.form import LeastSquares
 from assocmem.contract.register import register
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Source, Traits
-from assocmem.kernels.least_squares import LeastSquaresStore, check_ridge
+from assocmem.kernels.least_squares import LeastSquaresStore
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,6 @@ class OptimalLinear(LeastSquaresStore):
     invertible and W = V^T (K K^T)^-1 K; above, W = V^T K (K^T K)^-1 and the ratio is about sqrt(M/d_k - 1).
     A key written twice is recalled as the mean of its values. Keys may have any length and any dependence; see
     `rank` and `condition`.
-
-    ridge: finite number >= 0, in units of squared key length; 0 is the limit from above.
 
     State: R (d_k, d_k) and Q^T V (d_k, d_v) of a QR factorisation of the keys, and fewer than max(d_k, 16) pending
     pairs. Cost: about 4 d_k^2 + 2 d_k d_v multiply-adds per pair written; the first recall after a write takes a
@@ -40,7 +42,9 @@ class OptimalLinear(LeastSquaresStore):
     (2, 2.0)
     """
 
-    ridge: float = 0.0
+    ridge: Annotated[
+        float, Interval(ge=0), Help("weight of |W|^2; 0 is the limit from above, the smallest W", unit="|k|^2")
+    ] = 0.0
 
     equation = "f(x) = V^T pinv(K^T) x"
     summary = "The linear store with least squared error (pseudo-inverse); exact up to d_k pairs."
@@ -59,9 +63,6 @@ class OptimalLinear(LeastSquaresStore):
         ),
     )
     cost = "write 4 d_k^2 + 2 d_k d_v (amortised), first recall after a write d_k^2 max(M, d_k) at most, then d_k d_v"
-
-    def __post_init__(self) -> None:
-        check_ridge(self.ridge, "OptimalLinear")
 
     @property
     def traits(self) -> Traits:
@@ -84,10 +85,4 @@ class OptimalLinear(LeastSquaresStore):
 
 _TRAITS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
-register(
-    "optimal-linear",
-    OptimalLinear,
-    summary=OptimalLinear.summary,
-    options={"ridge": "weight of |W|^2 in the least squares (>= 0, default 0: minimum norm)"},
-    article=2,
-)
+register("optimal-linear", OptimalLinear, label="optimal linear", colour="#332288", article=2)

@@ -89,4 +89,4 @@ def _product(keys: Array, values: Array) -> Array:
 
 _TRAITS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
-register("outer-product", OuterProduct, summary=OuterProduct.summary, article=1)
+register("outer-product", OuterProduct, colour="#0072B2", article=1)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.errors import RecallOverflowError
+from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.recall import Ask, Dense, Mass, Recall
 from assocmem.contract.register import register
-from assocmem.contract.requirement import is_number, require
+from assocmem.contract.settings import Help
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Overwrite, Source, Traits
@@ -20,8 +22,6 @@ from assocmem.kernels.blockwise import in_dtype, item_count, working_dtype
 from assocmem.kernels.chunked import inverse_unit_lower
 from assocmem.kernels.linear_systems import solve, tolerance
 
-_FUNCTIONS = ("linear", "constant", "local-linear")
-_OPTIMISERS = ("exact", "first-step", "online")
 _TILE = 2**20
 
 
@@ -42,16 +42,6 @@ class WeightedRegression(GrowingStore):
     | "constant"     | "exact"      | 1     | softmax attention (Nadaraya-Watson regression) |
     | "local-linear" | "exact"      | 1     | the next order of softmax attention; exact for values affine in the key |
 
-    Parameters
-    ----------
-    function: "linear" f(x) = W x; or a fit around each query with kernel weights e^(beta k.x): "constant", or
-        "local-linear" f(k) = c + B (k - x), recalled as c.
-    optimiser: "exact"; or, for linear f, "first-step": one gradient step from W = 0 over all pairs, which ignores how
-        the keys overlap; "online": one gradient step for each pair in turn.
-    decay: gamma_i = decay^(pairs written after i), number in (0, 1].
-    step: rate of gradient steps > 0. ridge: weight of |W|^2 >= 0 in "exact" linear fits, 0 for the smallest W.
-    beta: sharpness of the kernel on unit keys, a finite number >= 0; None for sqrt(d_k).
-
     State: keys (n, d_k) and values (n, d_v): a frame to compare with, not to be fast. Cost per recall: n d_k + n d_v
     after a fit of n d_k^2 ("linear", once), n^3 ("online"), or n d_k^2 per query ("local-linear", and under masks).
     Source: Wang, Shi and Fox 2025 (2501.12352), weighted least squares and table of layers.
@@ -65,12 +55,24 @@ class WeightedRegression(GrowingStore):
     [[3.5]]
     """
 
-    function: Literal["linear", "constant", "local-linear"] = "linear"
-    optimiser: Literal["exact", "first-step", "online"] = "exact"
-    decay: float = 1.0
-    step: float = 1.0
-    ridge: float = 0.0
-    beta: float | None = None
+    function: Annotated[
+        Literal["linear", "constant", "local-linear"],
+        Help(
+            "f(x) = W x; or a fit around each query with kernel weights e^(beta k.x): constant, or local-linear "
+            "f(k) = c + B (k - x), recalled as c"
+        ),
+    ] = "linear"
+    optimiser: Annotated[
+        Literal["exact", "first-step", "online"],
+        Help(
+            "exact; or, for linear f, one gradient step from W = 0 over all pairs, which ignores how the keys overlap, "
+            "or (online) one for each pair in turn"
+        ),
+    ] = "exact"
+    decay: Annotated[float, Interval(gt=0, le=1), Help("gamma_i = decay^(pairs written after i)")] = 1.0
+    step: Annotated[float, Interval(gt=0), Help("rate of gradient steps")] = 1.0
+    ridge: Annotated[float, Interval(ge=0), Help("weight of |W|^2 in exact linear fits, 0 for the smallest W")] = 0.0
+    beta: Annotated[float | None, Interval(ge=0), Help("sharpness of the kernel on unit keys", none="sqrt(d_k)")] = None
 
     equation = "f(x), f = argmin 1/2 sum_i gamma_i |v_i - f(k_i)|^2"
     summary = "Fits a regression to the stored pairs for every query; its choices give five other stores."
@@ -88,16 +90,12 @@ class WeightedRegression(GrowingStore):
     )
     cost = "write d_k + d_v (copied), recall n d_k^2 (fit) + n (d_k + d_v)"
 
-    def __post_init__(self) -> None:
-        require(self.function in _FUNCTIONS, "function", self, f"one of {', '.join(_FUNCTIONS)}", self.function)
-        allowed = _OPTIMISERS if self.function == "linear" else ("exact",)
-        words = f"one of {', '.join(allowed)} for function={self.function!r}"
-        require(self.optimiser in allowed, "optimiser", self, words, self.optimiser)
-        require(is_number(self.decay) and 0 < self.decay <= 1, "decay", self, "a number in (0, 1]", self.decay)
-        require(is_number(self.step) and self.step > 0, "step", self, "a finite number > 0", self.step)
-        require(is_number(self.ridge) and self.ridge >= 0, "ridge", self, "a finite number >= 0", self.ridge)
-        fits = self.beta is None or (is_number(self.beta) and self.beta >= 0)
-        require(fits, "beta", self, "a finite number >= 0, or None for sqrt(d_k)", self.beta)
+    def check_together(self) -> None:
+        """Refuse gradient steps for anything but linear functions."""
+        if self.function != "linear" and self.optimiser != "exact":
+            raise InputError(
+                f"`optimiser` of {self.name} must be exact for function={self.function!r}; got {self.optimiser!r}."
+            )
 
     @property
     def traits(self) -> Traits:
@@ -223,16 +221,4 @@ class WeightedRegression(GrowingStore):
         return math.sqrt(d_k) if self.beta is None else float(self.beta)
 
 
-register(
-    "test-time-regression",
-    WeightedRegression,
-    summary=WeightedRegression.summary,
-    options={
-        "function": "linear (default), constant or local-linear",
-        "optimiser": "exact (default), first-step or online, the latter two for linear functions",
-        "decay": "weight of a pair per pair written after it, in (0, 1] (default 1)",
-        "step": "rate of gradient steps (> 0, default 1)",
-        "ridge": "weight of |W|^2 in exact linear fits (>= 0, default 0: smallest W)",
-        "beta": "sharpness of the kernel of constant and local-linear fits (default sqrt(d_k))",
-    },
-)
+register("test-time-regression", WeightedRegression)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated
+
+from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
-from assocmem.contract.register import register
+from assocmem.contract.register import Variant, register
+from assocmem.contract.settings import Help
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
@@ -31,7 +34,15 @@ KELES = Source(
     deviations=("not normalised: a common divisor changes no ratio", "features are the distinct monomials only"),
 )
 
-MOST_TERMS = 1000
+Terms = Annotated[
+    int,
+    Interval(ge=1, le=1000),
+    Help(
+        "terms of the power series: 1 gives every weight 1, 2 gives 1 + beta s, more approach e^(beta s), softmax "
+        "attention without its normaliser"
+    ),
+]
+Beta = Annotated[float | None, Interval(ge=0), Help("sharpness on unit keys", none="sqrt(d_k)")]
 BLOCK_NUMBERS = 2**20
 """Features held at a time while pairs are written or queries answered (at least one row of them)."""
 
@@ -39,9 +50,6 @@ BLOCK_NUMBERS = 2**20
 @dataclass(frozen=True)
 class TruncatedExp(GrowingStore):
     """f(x) = sum_i σ(k_i . x) v_i with σ(s) = sum over p < terms of (beta s)^p / p!.
-
-    terms: whole number from 1 to 1000 (1: every weight is 1; 2: 1 + beta s; more terms approach e^(beta s), softmax
-    attention without its normaliser). beta: finite sharpness >= 0 on unit keys, None for sqrt(d_k).
 
     An even number of terms makes σ negative at similarities far below 0, so a memory can count against its value;
     an odd number never does. Nothing is divided by the sum of the weights, which with an even number of terms may
@@ -59,17 +67,14 @@ class TruncatedExp(GrowingStore):
     [[5.0], [1.0], [0.5]]
     """
 
-    terms: int = 4
-    beta: float | None = None
+    terms: Terms = 4
+    beta: Beta = None
 
     equation = "f(x) = V^T σ(K x), σ(s) = sum_{p<terms} (beta s)^p / p!"
     summary = "The exponential cut to its first terms, over the pairs."
     source = KELES
     cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
     capabilities = CAN
-
-    def __post_init__(self) -> None:
-        _check(self.terms, self.beta, self.name)
 
     @property
     def traits(self) -> Traits:
@@ -97,9 +102,6 @@ class TruncatedExpFeatures(Store):
     φ lists every monomial of degree below `terms` (symmetric tensor powers), so it is exact; the recall is that
     of `TruncatedExp`, to rounding.
 
-    terms, beta: as for TruncatedExp. max_features: largest number of features dphi = C(d_k + terms - 1, terms - 1)
-    that `empty` accepts; it grows like d_k^(terms-1) (64 wide: 65, 2145, 47905, 814385 for 2 to 5 terms).
-
     State: W (d_v, dphi). Cost: dphi d_v multiply-adds per write and per recall.
 
     >>> import numpy as np
@@ -109,20 +111,22 @@ class TruncatedExpFeatures(Store):
     ([[5.0], [1.0]], 6)
     """
 
-    terms: int = 4
-    beta: float | None = None
-    max_features: int = 200_000
+    terms: Terms = 4
+    beta: Beta = None
+    max_features: Annotated[
+        int,
+        Interval(ge=1),
+        Help(
+            "largest number of features dphi = C(d_k + terms - 1, terms - 1) that `empty` accepts; it grows like "
+            "d_k^(terms-1) (64 wide: 65, 2145, 47905, 814385 for 2 to 5 terms)"
+        ),
+    ] = 200_000
 
     equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(q).φ(k) = sum_{p<terms} (beta q.k)^p / p!"
     summary = "The exponential cut to its first terms, in a state that does not grow."
     source = KELES
     cost = "write dphi d_v, recall dphi d_v, dphi = C(d_k + terms - 1, terms - 1)"
     capabilities = Capabilities(merges="adds", forgets=True)
-
-    def __post_init__(self) -> None:
-        _check(self.terms, self.beta, self.name)
-        if isinstance(self.max_features, bool) or not isinstance(self.max_features, int) or self.max_features < 1:
-            raise InputError(f"`max_features` of {self.name} must be a whole number >= 1; got {self.max_features!r}.")
 
     @property
     def traits(self) -> Traits:
@@ -166,39 +170,8 @@ class TruncatedExpFeatures(Store):
         return [slice(start, min(start + step, count)) for start in range(0, count, step)] or [slice(0, 0)]
 
 
-def exp_series(
-    terms: int = 4,
-    beta: float | None = None,
-    read: Literal["pairs", "features"] = "pairs",
-    max_features: int | None = None,
-) -> TruncatedExp | TruncatedExpFeatures:
-    """Return the truncated exponential, read through its pairs or through explicit features.
-
-    `max_features` belongs to read="features" alone. Raises InputError for another `read`.
-    """
-    if read not in ("pairs", "features"):
-        raise InputError(f"`read` of exp_series must be 'pairs' or 'features'; got {read!r}.")
-    if read == "features":
-        return TruncatedExpFeatures(terms, beta, 200_000 if max_features is None else max_features)
-    if max_features is not None:
-        raise InputError("`max_features` of exp_series is for read='features'; leave it out with read='pairs'.")
-    return TruncatedExp(terms, beta)
-
-
 def _series(terms: int, beta: float | None, d_k: int) -> ExpSeries:
     return ExpSeries(terms, math.sqrt(d_k) if beta is None else float(beta))
-
-
-def _check(terms: int, beta: float | None, store: str) -> None:
-    if isinstance(terms, bool) or not isinstance(terms, int) or not 1 <= terms <= MOST_TERMS:
-        raise InputError(
-            f"`terms` of {store} must be a whole number >= 1 and at most {MOST_TERMS} (softmax has them all); "
-            f"got {terms!r}."
-        )
-    if beta is None:
-        return
-    if isinstance(beta, bool) or not isinstance(beta, int | float) or not math.isfinite(beta) or beta < 0:
-        raise InputError(f"`beta` of {store} must be a finite number >= 0, or None for sqrt(d_k); got {beta!r}.")
 
 
 _PAIRS = Traits(
@@ -208,13 +181,9 @@ _FEATURES = Traits(linear_in_values="shared", permutation_invariant=True, overwr
 
 register(
     "exp-series",
-    exp_series,
-    summary=TruncatedExp.summary,
-    options={
-        "terms": "number of terms of the power series, >= 1 (default 4)",
-        "beta": "sharpness on unit keys, >= 0 (default sqrt(d_k))",
-        "read": "'pairs' (default) or 'features': a state that does not grow",
-        "max_features": "with read='features', the largest number of features allowed (default 200000)",
-    },
+    Variant(TruncatedExp, when="pairs"),
+    Variant(TruncatedExpFeatures, when="features"),
+    choice=("read", "through the pairs, or through features in a state that does not grow"),
+    label="exponential series",
     article=9,
 )

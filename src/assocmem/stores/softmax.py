@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -14,12 +13,13 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Causal, Dense, Recall, Visible
 from assocmem.contract.register import register
+from assocmem.contract.settings import Help
 from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Option, Source, Traits
 from assocmem.kernels.attention import Beta, attend, attention_weights
 from assocmem.kernels.blockwise import in_dtype, item_count
-from assocmem.maps.sharpness import POLICIES, Constant, ScalableSoftmax, Sharpness, as_sharpness
+from assocmem.maps.sharpness import SHARPNESS, Constant, Sharpness
 
 COUNT_BLOCK = 2**20
 """Entries of a mask that are counted at once."""
@@ -29,11 +29,8 @@ COUNT_BLOCK = 2**20
 class SoftmaxAttention(GrowingStore):
     """f(x) = V^T softmax(beta(n) K x): the values' mean, weighted by e^(beta k.x) over the pairs that x can see.
 
-    sharpness: the policy beta(n); also a number >= 0 (constant), None (sqrt(d_k)) or a policy's name. beta
-        multiplies similarities of unit keys. beta = 0 gives the plain mean, beta = inf the limit: the pairs with
-        exactly the largest similarity share equally. At n = 1 the weight is exactly 1.
-    count: what n is. "visible": the pairs that the query can see, so that n follows causal position and restarts
-        with every segment of a mask; "stored": all pairs of the state. They differ only under a mask.
+    beta = 0 gives the plain mean, beta = inf the limit: the pairs with exactly the largest similarity share equally.
+    At n = 1 the weight is exactly 1.
 
     State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v) multiply-adds per
     recall, some megabytes of working memory whatever n and the number of queries are. A query that sees nothing
@@ -55,8 +52,18 @@ class SoftmaxAttention(GrowingStore):
     [[5.0], [4.0]]
     """
 
-    sharpness: Sharpness = field(default_factory=Constant)
-    count: Literal["visible", "stored"] = "visible"
+    sharpness: Annotated[
+        Sharpness,
+        SHARPNESS,
+        Help("how beta, which multiplies similarities of unit keys, follows n; also a number, or None for sqrt(d_k)"),
+    ] = field(default_factory=Constant)
+    count: Annotated[
+        Literal["visible", "stored"],
+        Help(
+            "what n is: the pairs that the query can see, so that n follows causal position and restarts with every "
+            "segment of a mask, or all pairs stored; they differ only under a mask"
+        ),
+    ] = "visible"
 
     equation = "f(x) = V^T softmax(beta(n) K x)"
     summary = "Keeps every pair; a softmax over the similarities picks among them."
@@ -74,12 +81,6 @@ class SoftmaxAttention(GrowingStore):
     )
     cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
     capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", scan="causal")
-
-    def __post_init__(self) -> None:
-        value = float(self.sharpness) if isinstance(self.sharpness, np.number) else self.sharpness
-        object.__setattr__(self, "sharpness", as_sharpness(value))
-        if self.count not in ("visible", "stored"):
-            raise InputError(f"`count` of SoftmaxAttention must be 'visible' or 'stored'; got {self.count!r}.")
 
     @property
     def traits(self) -> Traits:
@@ -149,69 +150,4 @@ _TRAITS = Traits(
 )
 
 
-def softmax(
-    beta: float | None = None,
-    sharpness: Sharpness | str | None = None,
-    reference: float | None = None,
-    s: float | None = None,
-    count: Literal["visible", "stored"] = "visible",
-) -> SoftmaxAttention:
-    """Return SoftmaxAttention by plain settings.
-
-    Parameters
-    ----------
-    beta: sharpness on unit keys, a number >= 0 (inf for argmax); sqrt(d_k) where left out. Under a policy with a
-        reference length it is the sharpness at that length.
-    sharpness: "constant" (default), "log-n", "qwen", "yarn", "ssmax", or a Sharpness (then give nothing else of it).
-    reference: the length L of "log-n", "qwen" and "yarn", a number of memories > 1; 1024 where left out.
-    s: the scale of "ssmax", s ln n.
-    count: what n is, "visible" or "stored".
-
-    Raises InputError for a setting that the policy does not have.
-
-    >>> softmax(beta=8.0, sharpness="log-n", reference=1024).sharpness
-    LogN(reference=1024, at_reference=8.0)
-    """
-    given = {"beta": beta, "reference": reference, "s": s}
-    if sharpness is None:
-        sharpness = "constant"
-    if isinstance(sharpness, Sharpness):
-        _refuse(given, type(sharpness).__name__)
-        return SoftmaxAttention(sharpness, count)
-    if isinstance(beta, np.number):
-        beta = float(beta)
-    if sharpness == "constant":
-        _refuse({"reference": reference, "s": s}, sharpness)
-        return SoftmaxAttention(Constant(beta), count)
-    if sharpness == "ssmax":
-        _refuse({"beta": beta, "reference": reference}, sharpness)
-        if s is None:
-            raise InputError("the sharpness 'ssmax' needs `s`, the scale of s ln n, a number > 0.")
-        return SoftmaxAttention(ScalableSoftmax(s), count)
-    if not isinstance(sharpness, str) or sharpness not in POLICIES:
-        raise InputError(f"`sharpness` must be one of {', '.join(POLICIES)}, or a Sharpness; got {sharpness!r}.")
-    _refuse({"s": s}, sharpness)
-    policy: Callable[..., Sharpness] = POLICIES[sharpness]
-    settings = {} if reference is None else {"reference": reference}
-    return SoftmaxAttention(policy(at_reference=beta, **settings), count)
-
-
-def _refuse(given: dict[str, Any], policy: str) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"the sharpness {policy!r} has no setting `{name}`; leave it out.")
-
-
-register(
-    "softmax",
-    softmax,
-    summary=SoftmaxAttention.summary,
-    options={
-        "beta": "sharpness on unit keys, a number >= 0 or inf (argmax); sqrt(d_k) by default",
-        "sharpness": "how beta follows the number of memories: constant, log-n, qwen, yarn or ssmax",
-        "reference": "the length L at which log-n, qwen and yarn have sharpness beta; 1024 by default",
-        "s": "the scale of ssmax, s ln n",
-        "count": "which memories n counts: visible (to the query) or stored",
-    },
-    article=10,
-)
+register("softmax", SoftmaxAttention, colour="#44AA99", article=10)

@@ -6,19 +6,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, transpose
-from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask
-from assocmem.contract.register import register
+from assocmem.contract.register import Variant, register
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Source, Traits
-from assocmem.kernels.least_squares import LeastSquaresStore, check_ridge
+from assocmem.kernels.least_squares import LeastSquaresStore
 
 GARCIA = Source(
     title="MLPs are Hebbians: Constructing Efficient Fact-Storing MLPs for Transformers",
@@ -34,6 +35,9 @@ GARCIA = Source(
     ),
 )
 
+Seed = Annotated[int, Interval(ge=0), Help("names the random projections A and G")]
+Width = Annotated[int | None, Interval(ge=1), Help("hidden units m", none="4 d_k")]
+
 
 @dataclass(frozen=True)
 class SuperposedMLP(Store):
@@ -41,8 +45,6 @@ class SuperposedMLP(Store):
 
     A and G are m x d_k matrices of independent standard normal numbers that stay as drawn. E φ(x).φ(z) = (x.z)^2,
     so every pair weighs as with a squared similarity, plus a noise of about 1/sqrt(m) from the finite width.
-
-    seed: whole number >= 0 that names A and G. width: hidden units m >= 1, None for 4 d_k.
 
     State: A, G (m, d_k; the same in every batch item) and B (d_v, m), all of them weights of the MLP. Cost:
     m (2 d_k + d_v) multiply-adds per write and per recall.
@@ -55,16 +57,13 @@ class SuperposedMLP(Store):
     [[3.0], [5.0]]
     """
 
-    seed: int = 0
-    width: int | None = None
+    seed: Seed = 0
+    width: Width = None
 
     equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
     summary = "Random gated features with an outer product readout: facts in superposition."
     source = GARCIA
     cost = "write m (2 d_k + d_v), recall m (2 d_k + d_v)"
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @property
     def traits(self) -> Traits:
@@ -93,26 +92,20 @@ class WhitenedMLP(LeastSquaresStore):
     B_0 (Φ^T Φ / F + λ I)^-1. At λ = 0 it interpolates exactly as long as the features φ(k_i) are independent:
     at most min(m, d_k (d_k + 1)/2) of them are.
 
-    seed, width: as for SuperposedMLP. ridge: the paper's λ, finite, >= 0.
-
     State: A, G (m, d_k), and R (m, m), Q^T V (m, d_v) of a QR factorisation of Φ, with pending pairs
     (kernels.least_squares). Cost: about 4 m^2 multiply-adds per pair written, one singular value decomposition
     (m x m) at the first recall after a write, then m (2 d_k + d_v) per query.
     Source: Garcia et al. 2026, whitened readout.
     """
 
-    seed: int = 0
-    width: int | None = None
-    ridge: float = 1e-6
+    seed: Seed = 0
+    width: Width = None
+    ridge: Annotated[float, Interval(ge=0), Help("the paper's λ, beside Φ^T Φ / F")] = 1e-6
 
     equation = "f(x) = V^T Φ (Φ^T Φ + F λ I)^-1 φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
     summary = "Random gated features with a least-squares readout: facts in superposition."
     source = GARCIA
     cost = "write 4 m^2 (amortised), first recall after a write m^3, then m (2 d_k + d_v)"
-
-    def __post_init__(self) -> None:
-        _check(self)
-        check_ridge(self.ridge, self.name)
 
     @property
     def traits(self) -> Traits:
@@ -131,25 +124,6 @@ class WhitenedMLP(LeastSquaresStore):
 
     def _ridge(self, state: State) -> float:
         return float(self.ridge) * state.n
-
-
-def superposed_mlp(
-    seed: int = 0,
-    width: int | None = None,
-    readout: Literal["outer", "whitened"] = "outer",
-    ridge: float | None = None,
-) -> SuperposedMLP | WhitenedMLP:
-    """Return the superposed MLP with one of its two readouts.
-
-    `ridge` (the paper's λ, default 1e-6) belongs to readout="whitened" alone. Raises InputError for another `readout`.
-    """
-    if readout not in ("outer", "whitened"):
-        raise InputError(f"`readout` of superposed_mlp must be 'outer' or 'whitened'; got {readout!r}.")
-    if readout == "whitened":
-        return WhitenedMLP(seed, width, 1e-6 if ridge is None else ridge)
-    if ridge is not None:
-        raise InputError("`ridge` of superposed_mlp is for readout='whitened'; leave it out with readout='outer'.")
-    return SuperposedMLP(seed, width)
 
 
 def features(state: State, x: Array) -> Array:
@@ -178,26 +152,15 @@ def _drawn(seed: int, units: int, d_k: int) -> tuple[np.ndarray[Any, Any], np.nd
     return first, second
 
 
-def _check(store: SuperposedMLP | WhitenedMLP) -> None:
-    if isinstance(store.seed, bool) or not isinstance(store.seed, int) or store.seed < 0:
-        raise InputError(f"`seed` of {store.name} must be a whole number >= 0; got {store.seed!r}.")
-    width = store.width
-    if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 1):
-        raise InputError(f"`width` of {store.name} must be a whole number >= 1, or None for 4 d_k; got {width!r}.")
-
-
 _OUTER = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 _WHITENED = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
 register(
     "superposed-mlp",
-    superposed_mlp,
-    summary=SuperposedMLP.summary,
-    options={
-        "seed": "names the random projections (whole number, default 0)",
-        "width": "hidden units m (default 4 d_k)",
-        "readout": "'outer' (default) or 'whitened' (least squares)",
-        "ridge": "with readout='whitened', λ beside Φ^T Φ / F (>= 0, default 1e-6)",
-    },
+    Variant(SuperposedMLP, when="outer"),
+    Variant(WhitenedMLP, when="whitened"),
+    choice=("readout", "the readout: a sum of outer products, or least squares (whitened)"),
+    label="superposed MLP",
+    colour="#117733",
     article=11,
 )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.form import Momentum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
-from assocmem.contract.requirement import is_number, is_whole, require, require_gate
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra, Overwrite, Source, Traits
 from assocmem.kernels.inner_model import InnerModel
@@ -31,14 +33,7 @@ class Titans(RecurrentStore):
     eta = alpha = 0 is DeltaNet with strength 2 theta. Their symbols eta, alpha, theta are ours momentum, forgetting,
     base_rate times rate.
 
-    Parameters
-    ----------
-    base_rate: theta > 0 in units of 1/|k|^2, times the extra `rate`; None takes half the bound below.
-    momentum, forgetting: eta and alpha, numbers in [0, 1], for every pair unless `write` is given its own.
-    depth: layers of the memory, whole number >= 1. 1 is a matrix; more is an MLP with tanh-GELU and no biases, whose
-        hidden layers have expansion d_k units. Every layer's weights have their own momentum and forgetting.
-    expansion: whole number >= 1. init_std: standard deviation of a deep memory's last layer >= 0 (others
-        1/sqrt(fan-in)); seed: whole number >= 0 that draws them. A linear memory starts at 0.
+    Every layer's weights have their own momentum and forgetting. A linear memory starts at 0.
 
     write takes `rate` (..., n), `momentum` (..., n) and `forgetting` (..., n). Where 2 theta |k|^2 exceeds
     `kernels.momentum.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
@@ -55,13 +50,38 @@ class Titans(RecurrentStore):
     [[3.0], [5.0]]
     """
 
-    base_rate: float | None = None
-    momentum: float = 0.3
-    forgetting: float = 0.0
-    depth: int = field(default=1, kw_only=True)
-    expansion: int = field(default=4, kw_only=True)
-    init_std: float = field(default=0.02, kw_only=True)
-    seed: int = field(default=0, kw_only=True)
+    base_rate: Annotated[
+        float | None,
+        Interval(gt=0),
+        Help(
+            "step theta of every pair, times the extra `rate`", unit="1/|k|^2", none="half the bound of stability below"
+        ),
+    ] = None
+    momentum: Annotated[float, Interval(ge=0, le=1), Help("share eta of the last step that goes on", per_pair=True)] = (
+        0.3
+    )
+    forgetting: Annotated[
+        float, Interval(ge=0, le=1), Help("share alpha of the memory that fades with each pair", per_pair=True)
+    ] = 0.0
+    depth: Annotated[
+        int,
+        Interval(ge=1),
+        Help(
+            "layers of the memory: 1 is a matrix; more is an MLP with tanh-GELU and no biases, whose hidden layers "
+            "have expansion d_k units"
+        ),
+    ] = field(default=1, kw_only=True)
+    expansion: Annotated[int, Interval(ge=1), Help("hidden units per key dimension of a deep memory")] = field(
+        default=4, kw_only=True
+    )
+    init_std: Annotated[
+        float,
+        Interval(ge=0),
+        Help("standard deviation of a deep memory's last layer (of the others: 1/sqrt(fan-in))"),
+    ] = field(default=0.02, kw_only=True)
+    seed: Annotated[int, Interval(ge=0), Help("seed of a deep memory's starting weights")] = field(
+        default=0, kw_only=True
+    )
 
     remedy = _ADVICE
     equation = "f(x) = M(x), M <- (1 - alpha) M + S, S <- eta S - theta grad |M(k) - v|^2"
@@ -81,19 +101,6 @@ class Titans(RecurrentStore):
         ),
     )
     cost = "write 3 d_k d_v, recall d_k d_v (depth 1)"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fits = self.base_rate is None or (is_number(self.base_rate) and self.base_rate > 0)
-        require(fits, "base_rate", self, "a finite number > 0, or None for half the bound", self.base_rate)
-        require_gate(self, "momentum", self.momentum)
-        require_gate(self, "forgetting", self.forgetting)
-        require(is_whole(self.depth), "depth", self, "a whole number >= 1", self.depth)
-        require(is_whole(self.expansion), "expansion", self, "a whole number >= 1", self.expansion)
-        require(
-            is_number(self.init_std) and self.init_std >= 0, "init_std", self, "a finite number >= 0", self.init_std
-        )
-        require(is_whole(self.seed, 0), "seed", self, "a whole number >= 0", self.seed)
 
     @property
     def traits(self) -> Traits:
@@ -239,17 +246,4 @@ class Titans(RecurrentStore):
         return model.forward(model.plain(arrays), queries)
 
 
-register(
-    "titans",
-    Titans,
-    summary=Titans.summary,
-    options={
-        "base_rate": "step theta of every pair (> 0, in units of 1/|key|^2; default: half the bound of stability)",
-        "momentum": "share of the last step that goes on, in [0, 1] (default 0.3)",
-        "forgetting": "share of the memory that fades with each pair, in [0, 1] (default 0)",
-        "depth": "layers of the memory (whole number >= 1, default 1: a matrix)",
-        "expansion": "hidden units per key dimension of a deep memory (default 4)",
-        "init_std": "standard deviation of a deep memory's last layer (default 0.02)",
-        "seed": "seed of a deep memory's starting weights",
-    },
-)
+register("titans", Titans, label="Titans", colour="#8A8A8A")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
+
+from annotated_types import Interval
 
 from assocmem.contract.arrays import Array
 from assocmem.contract.form import DeltaRule
 from assocmem.contract.register import register
-from assocmem.contract.requirement import is_number, is_whole, require
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Source, Traits
 from assocmem.kernels.inner_model import InnerModel
@@ -19,16 +22,6 @@ class TTTLinear(InnerTraining):
     """f(k) = [LN](W k [+ b]), trained on 1/2 |f(k) - v|^2 while pairs are written; recall is f(q).
 
     W_t = W_0 - step_t sum_{s <= t} rate_s (f(k_s) - v_s) k_s^T inside each mini-batch, all f(k_s) at its starting W_0.
-
-    Parameters
-    ----------
-    mini_batch: pairs per gradient step, whole number >= 1. 1 is the delta rule; one batch over all pairs from W = 0
-        with base_rate=1 is the outer product store.
-    base_rate: step of all pairs, a number > 0 in units of 1/|k|^2; None takes the safe step 1/L, L the largest row
-        sum of |k_r.k_s| over the batch so far: every error shrinks or stays, whatever the keys.
-    bias, norm, residual: the paper's layer has all three. norm: LayerNorm on the output, which then has length
-        sqrt(d_v) whatever was stored. residual: trains towards v - k and recalls q + f(q); needs d_k = d_v.
-    init_std: standard deviation of W_0 >= 0 (the paper: 0.02); seed: whole number >= 0 that draws it.
 
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
@@ -97,15 +90,9 @@ class TTTMLP(InnerTraining):
     Each layer's weights move as in TTT-Linear: W_t = W_0 - step_t sum_{s <= t} rate_s error_s input_s^T, with errors
     and inputs of the pairs of the mini-batch at its starting weights. Recall is not linear in the values.
 
-    Parameters
-    ----------
-    mini_batch, base_rate, bias, norm, residual, seed: as in TTTLinear. The safe step (base_rate=None) is 1/L with L
-        from a bound of the Gauss-Newton curvature, or less where both layers moving together would add more than the
-        largest error (as with keys much shorter than 1). Biases are off by default: on unit keys their constant
-        share in the gradients' overlap outweighs that of the keys.
-    expansion: hidden units per key dimension, whole number >= 1.
-    init_std: standard deviation of W_2 >= 0. hidden_init_std: that of W_1; None for 1/sqrt(d_k), which gives unit keys
-        the hidden activity that about 0.02 gives the paper's keys of length sqrt(d_k) = 8.
+    The safe step (base_rate=None) is 1/L with L from a bound of the Gauss-Newton curvature, or less where both layers
+    moving together would add more than the largest error (as with keys much shorter than 1). Biases are off by default:
+    on unit keys their constant share in the gradients' overlap outweighs that of the keys.
 
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
@@ -122,9 +109,19 @@ class TTTMLP(InnerTraining):
     [2, 3]
     """
 
-    init_std: float = 0.02
-    hidden_init_std: float | None = None
-    expansion: int = 4
+    init_std: Annotated[
+        float, Interval(ge=0), Help("standard deviation of the last layer's starting weights (the paper: 0.02)")
+    ] = 0.02
+    hidden_init_std: Annotated[
+        float | None,
+        Interval(ge=0),
+        Help(
+            "standard deviation of the first layer's starting weights",
+            none="1/sqrt(d_k), which gives unit keys the hidden activity that about 0.02 gives the paper's keys of "
+            "length sqrt(d_k) = 8",
+        ),
+    ] = None
+    expansion: Annotated[int, Interval(ge=1), Help("hidden units per key dimension")] = 4
 
     equation = "f(x) = W_2 gelu(W_1 x), W_l <- W_l0 - step sum_s rate_s grad 1/2 |f(k_s) - v_s|^2 per mini-batch"
     summary = "A two-layer MLP trained on the pairs by mini-batch gradient descent while they are written."
@@ -137,12 +134,6 @@ class TTTMLP(InnerTraining):
             *TTTLinear.source.deviations[3:],
         ),
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(is_whole(self.expansion), "expansion", self, "a whole number >= 1", self.expansion)
-        fits = self.hidden_init_std is None or (is_number(self.hidden_init_std) and self.hidden_init_std >= 0)
-        require(fits, "hidden_init_std", self, "a finite number >= 0, or None for 1/sqrt(d_k)", self.hidden_init_std)
 
     def model(self, d_k: int) -> InnerModel:
         """Return the model with one hidden layer of expansion d_k units."""
@@ -158,24 +149,5 @@ class TTTMLP(InnerTraining):
         return Traits("no", permutation_invariant=False, overwrite=self.rewrite(), constant_size=True, extras=(RATE,))
 
 
-_OPTIONS = {
-    "mini_batch": "pairs per gradient step (whole number >= 1, default 16)",
-    "base_rate": "step of every pair (> 0, in units of 1/|key|^2; default: the safe step of each batch)",
-    "bias": "whether layers have biases (default false; the paper's have)",
-    "norm": "LayerNorm on the output, for values of mean 0 and variance 1 (default false)",
-    "residual": "train towards v - k and recall q + f(q), for d_k = d_v (default false)",
-    "init_std": "standard deviation of the last layer's starting weights (>= 0)",
-    "seed": "seed of the starting weights",
-}
-
-register("ttt-linear", TTTLinear, summary=TTTLinear.summary, options=_OPTIONS)
-register(
-    "ttt-mlp",
-    TTTMLP,
-    summary=TTTMLP.summary,
-    options={
-        **_OPTIONS,
-        "hidden_init_std": "standard deviation of the first layer's starting weights (default 1/sqrt(d_k))",
-        "expansion": "hidden units per key dimension (whole number >= 1, default 4)",
-    },
-)
+register("ttt-linear", TTTLinear, label="TTT-Linear", colour="#A6761D")
+register("ttt-mlp", TTTMLP, label="TTT-MLP", colour="#661100")

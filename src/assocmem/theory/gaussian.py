@@ -91,7 +91,7 @@ def _(sigma: Linear, d: float) -> LogValue | None:
 @_mean_square.register
 def _(sigma: ReLU, d: float) -> LogValue | None:
     """A half of (2/d)^p Γ(p+1/2)/sqrt(π); with a threshold, quadrature."""
-    if sigma.threshold != 0:
+    if sigma.bias != 0:
         return _by_quadrature(sigma, d)
     return LogValue(sigma.power * math.log(2 / d) + log_gamma_ratio(0.5, sigma.power) - math.log(2), 0.0, "moments")
 

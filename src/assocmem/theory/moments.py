@@ -41,7 +41,7 @@ def _by_quadrature(sigma: Activation, d: float) -> LogValue:
 @log_mean_square.register
 def _(sigma: ReLU, d: float) -> LogValue:
     """A half of E |s|^(2p), as half the terms vanish; with a threshold, quadrature split there."""
-    if sigma.threshold != 0:
+    if sigma.bias != 0:
         return _by_quadrature(sigma, d)
     log = log_abs_moment(2 * sigma.power, d) - math.log(2)
     return LogValue(log, 8 * EPS * (1 + abs(log)), "E max(0, s)^(2p) = Γ(p+1/2) Γ(d/2) / (2 sqrt(π) Γ(p+d/2))")
@@ -95,7 +95,7 @@ def _(sigma: Exp, cosine: float) -> LogValue:
 
 @log_signal.register
 def _(sigma: ReLU, cosine: float) -> LogValue:
-    inside = cosine - sigma.threshold
+    inside = cosine + sigma.bias
     log = sigma.power * math.log(inside) if inside > 0 else -math.inf
     return LogValue(log, 2 * EPS * (sigma.power + abs(log)) if inside > 0 else 0.0, "(ρ - threshold)^p")
 
