@@ -78,13 +78,13 @@ class TestEveryStore:
         bench = bench_of(key)
         lot = bench.lot(9)
         state = bench.write(lot)
-        before = {name: np.array(a) for name, a in state.arrays.items()}
+        before = {name: np.array(a) for name, a in state.contents.items()}
         bad = bench.lot(6)
         bad.values[-1, -1] = np.nan
         with pytest.raises(NonFiniteError, match="row 5"):
             bench.write(bad, state)
         assert state.n == 9
-        for name, array in state.arrays.items():
+        for name, array in state.contents.items():
             np.testing.assert_array_equal(array, before[name])
 
     @pytest.mark.parametrize("m", [1, 19, 20, 1000])
@@ -158,7 +158,7 @@ def test_state_size_is_counted_at_three_sizes() -> None:
         bench = bench_of(key)
         for d_k, d_v, n in ((2, 2, 3), (6, 4, 10), (6, 4, 33)):
             state = bench.write(bench.lot(n, d_k=d_k, d_v=d_v))
-            assert state.size == sum(int(np.size(a)) for a in state.arrays.values()), key
+            assert state.size == sum(int(np.size(a)) for a in state.contents.values()), key
 
 
 def test_unit_keys_are_wanted_in_words_that_say_what_to_do() -> None:
@@ -224,16 +224,6 @@ def test_the_state_of_another_feature_map_is_refused_and_that_of_the_same_is_tak
         other.write(state, keys, values)
 
 
-def test_a_pickled_state_of_an_earlier_version_without_a_maker_is_still_taken():
-    store = make_store("outer-product")
-    state = store.write(store.empty(3, 3), np.eye(3), np.eye(3))
-    kept = state.__getstate__()
-    del kept["kind"]
-    old = object.__new__(type(state))
-    old.__setstate__(kept)
-    np.testing.assert_array_equal(store.recall(old, np.eye(3)), np.eye(3))
-
-
 # ---------------------------------------------------------------------- settings and arguments of a wrong kind
 
 
@@ -249,7 +239,7 @@ def test_scalars_of_numpy_are_numbers_and_widen_no_dtype(key: str, settings: dic
     assert store == plain
     x = np.eye(3, dtype=np.float32)
     state = store.write(store.empty(3, 3), x, x)
-    assert {a.dtype for a in state.arrays.values()} == {np.dtype(np.float32)}
+    assert {a.dtype for a in state.contents.values()} == {np.dtype(np.float32)}
     np.testing.assert_array_equal(store.recall(state, x), plain.recall(plain.write(plain.empty(3, 3), x, x), x))
 
 

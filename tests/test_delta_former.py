@@ -171,7 +171,7 @@ def test_strict_arrays_and_sixteen_bits():
     np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=1e-12)
     halves = [torch.tensor(a).to(torch.bfloat16) for a in (keys, values, queries)]
     state = written(store, *halves[:2])
-    assert {a.dtype for a in state.arrays.values()} == {torch.float32}
+    assert {a.dtype for a in state.contents.values()} == {torch.float32}
     out = store.recall(state, halves[2])
     assert out.dtype == torch.bfloat16
     assert np.abs(out.float().numpy() - want).max() < 0.05 * np.abs(want).max()

@@ -154,7 +154,7 @@ def test_scan_equals_the_loop(kind, settings):
                 state, out = store.scan(old, keys, values, queries, read=read)
                 slow, want = store._loop(old, keys, values, queries, read, {})
             assert gap(out, want) < 1e-10
-            assert all(gap(state[a], slow[a]) < 1e-10 for a in slow.arrays)
+            assert all(gap(state[a], slow[a]) < 1e-10 for a in slow.contents)
 
 
 @pytest.mark.parametrize("kind", [GradientDescent, TrainedLayer])

@@ -351,8 +351,8 @@ def test_every_store_comes_back_bit_for_bit(key: str, tmp_path: Path) -> None:
     loaded = Memory.load(memory.save(tmp_path / "memory.safetensors"))
     assert loaded.store == memory.store
     assert (len(loaded), loaded.size, loaded.key) == (len(memory), memory.size, memory.key)
-    assert loaded.state.arrays.keys() == memory.state.arrays.keys()
-    for name, array in memory.state.arrays.items():
+    assert loaded.state.contents.keys() == memory.state.contents.keys()
+    for name, array in memory.state.contents.items():
         _same(loaded.state[name], array)
     _same(loaded.recall(keys), memory.recall(keys))
     for one in (memory, loaded):
@@ -366,7 +366,7 @@ def test_views_empty_and_batched_states_come_back(n: int, batch: tuple[int, ...]
     memory = Memory("softmax", d_k=4, d_v=3, batch=batch, sharpness=LogN(8, math.inf), count="stored", normalise=True)
     for i in range(n):
         memory.write(pairs(9)[0][i], pairs(9)[1][i])
-    assert n < 2 or memory.state.held.capacity > n, "the arrays must be views of a larger buffer"
+    assert n < 2 or memory.state.slots.capacity > n, "the arrays must be views of a larger buffer"
     loaded = Memory.load(memory.save(tmp_path / "a.safetensors"), "softmax", d_k=4, d_v=3)
     assert (len(loaded), loaded.state.batch, loaded.normalise, loaded.key) == (n, batch, True, "softmax")
     assert loaded.store == SoftmaxAttention(LogN(8, math.inf), "stored")

@@ -273,7 +273,7 @@ def test_the_state_is_bounded_and_counts_what_is_pending():
     for i in range(100):
         state = STORE.write(state, keys[i : i + 1], values[i : i + 1])
         sizes.append(state.size)
-        assert state.size == sum(a.size for a in state.arrays.values())
+        assert state.size == sum(a.size for a in state.contents.values())
         assert state["pending_keys"].shape[-2] == (i + 1) % block
     assert max(sizes) == d * d + d * d_v + (block - 1) * (d + d_v)
     assert np.allclose(np.tril(state["R"], -1), 0)

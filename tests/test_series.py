@@ -154,7 +154,7 @@ def test_half_precision_and_overflow(read):
     store = make_store("exp-series", terms=4, beta=1.0, read=read)
     keys = np.ones((1, 1), np.float16)
     state = written(store, keys, keys)
-    assert next(iter(state.arrays.values())).dtype == np.float32
+    assert next(iter(state.contents.values())).dtype == np.float32
     fits = store.recall(state, np.full((1, 1), 70, np.float16))
     assert fits.dtype == np.float16
     assert math.isclose(float(fits[0, 0]), truncated(70, 4, 1.0), rel_tol=1e-3)

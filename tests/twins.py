@@ -17,7 +17,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Dense, Mass, Recall
-from assocmem.contract.slots import GrowingStore
+from assocmem.contract.slots import DenseSlots
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Extra, Traits
@@ -59,7 +59,7 @@ class Sum(Store):
 
 
 @dataclass(frozen=True)
-class Attend(GrowingStore):
+class Attend(Store):
     """Softmax attention, weights all at once."""
 
     beta: float = 2.0
@@ -102,7 +102,7 @@ class Attend(GrowingStore):
 
 
 @dataclass(frozen=True)
-class Rectified(GrowingStore):
+class Rectified(Store):
     """An MLP of squared ReLUs over its pairs."""
 
     capabilities = Attend.capabilities
@@ -584,7 +584,8 @@ class Padded(Attend):
 
     def write(self, state, keys, values, **extras):
         new = super().write(state, keys, values, **extras)
-        return new if new.held is None else replace(new, arrays=dict(new.held.rows))
+        buffer = new.slots._buffer
+        return new if buffer is None else replace(new, arrays=dict(buffer.rows), slots=None)
 
 
 class _Honest(State):
@@ -767,8 +768,8 @@ class SharesBuffer(Attend):
     """Appends in place without asking whether the end of the buffer is its own."""
 
     def _write(self, state, keys, values, extras):
-        if state.held is not None:
-            state.held.used = state.n
+        if state.slots._buffer is not None:
+            state.slots._buffer.used = state.n
         return super()._write(state, keys, values, extras)
 
 
@@ -802,7 +803,7 @@ class KeepsViews(Attend):
     def _write(self, state, keys, values, extras):
         if state.n:
             return super()._write(state, keys, values, extras)
-        return state.having({"keys": keys, "values": values}, n=int(keys.shape[-2]))
+        return state.after({}, int(keys.shape[-2]), DenseSlots({"keys": keys, "values": values}))
 
 
 @twin("no-aliasing")
@@ -811,15 +812,11 @@ class ReturnsState(Sum):
     """Remembers its last answer in the state's back room and hands the same array out again."""
 
     def recall(self, state, queries, *, mask=None):
-        if isinstance(state.held, dict) and "last" in state.held:
-            return state.held["last"]
+        if "last" in state.memo:
+            return state.memo["last"]
         out = super().recall(state, queries, mask=mask)
-        if isinstance(state.held, dict):
-            state.held["last"] = out
+        state.memo["last"] = out
         return out
-
-    def write(self, state, keys, values, **extras):
-        return replace(super().write(state, keys, values, **extras), held={})
 
 
 _calls = itertools.count()
@@ -867,11 +864,12 @@ class HeldBack(Sum):
 
     def write(self, state, keys, values, **extras):
         new = super().write(state, keys, values, **extras)
-        before = state.held if state.held is not None else 0
-        return replace(new, arrays={"W": 0 * new["W"]}, held=before + ar.transpose(values) @ keys)
+        W = state.memo.get("W", 0) + ar.transpose(values) @ keys
+        return replace(new, arrays={"W": 0 * new["W"]}, memo={"W": W})
 
     def get(self, state, queries, ask):
-        return super().get(state, queries, ask) if state.held is None else queries @ ar.transpose(state.held)
+        W = state.memo.get("W", state["W"])
+        return queries @ ar.transpose(W)
 
 
 # ------------------------------ arrays
@@ -1212,7 +1210,7 @@ class WantsFull(Sum):
 class Remembers(Attend):
     """Keeps rows that depend on how many came before, and joins them as if they did not."""
 
-    def rows_for(self, state, keys, values, **extras):
+    def put(self, state, keys, values, **extras):
         places = state.n + np.arange(keys.shape[-2])[:, None]
         return {"keys": keys, "values": values / (1 + places)}
 

@@ -281,7 +281,7 @@ class Memory:
             return x
         state = self._state
         fixed = state is not None and bool(state.n or state.pinned)
-        like = next(iter(state.arrays.values()), None) if state is not None and fixed else self._options["like"]
+        like = next(iter(state.contents.values()), None) if state is not None and fixed else self._options["like"]
         array = ar.as_array(x, name, like=like)
         if state is not None and fixed and isinstance(x, list | tuple | float | int) and self.traits.keys != "ids":
             array = state.xp.astype(array, state.io_dtype)

@@ -43,7 +43,7 @@ def _kept(bench: Bench, dtypes: Iterator[str] | list[str] | tuple[str, ...], sta
         wanted = states.get(dtype, dtype)
         if ar.dtype_name(state.dtype) != wanted:
             yield f"{dtype} pairs must give a {wanted} state; got {ar.dtype_name(state.dtype)}."
-        for name, array in state.arrays.items():
+        for name, array in state.contents.items():
             if bench.xp.isdtype(array.dtype, "real floating") and _dtype(array) != wanted:
                 yield f"{dtype} pairs must give the state's array {name!r} in {wanted}; got {_dtype(array)}."
         out = bench.store.recall(state, bench.give(queries, dtype))
@@ -120,7 +120,7 @@ def dtype_chosen(bench: Bench) -> Findings:
     queries = lot.keys[:3]
     want = bench.answer(lot, queries)
     state = bench.write(lot, bench.store.empty(bench.d_k, bench.d_v, state_dtype="float32"))
-    for name, array in state.arrays.items():
+    for name, array in state.contents.items():
         if bench.xp.isdtype(array.dtype, "real floating") and _dtype(array) != "float32":
             yield f"state_dtype='float32' must keep the state's array {name!r} in float32; got {_dtype(array)}."
     out = bench.store.recall(state, bench.give(queries))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from assocmem.checks.harness import Bench, Findings, Lot, Numbers, promise
 from assocmem.contract import arrays as ar
+from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError
+from assocmem.contract.slots import DenseSlots
 from assocmem.contract.state import State
 
 
@@ -243,8 +245,8 @@ def explicit_state(bench: Bench) -> Findings:
     lot, more = bench.lot(7), bench.lot(4)
     queries = bench.queries(lot.keys, 5)
     state = bench.write(lot)
-    arrays = {name: bench.xp.asarray(array, copy=True) for name, array in state.arrays.items()}
-    rebuilt = dataclasses.replace(state, arrays=arrays, held=None)
+    arrays = {name: bench.xp.asarray(array, copy=True) for name, array in state.contents.items()}
+    rebuilt = rebuilt_of(state, arrays)
     yield from bench.same(
         bench.recall(rebuilt, queries), bench.recall(state, queries), "recall of a state rebuilt from its arrays"
     )
@@ -255,6 +257,12 @@ def explicit_state(bench: Bench) -> Findings:
     )
 
 
+def rebuilt_of(state: State, contents: Mapping[str, Array]) -> State:
+    """Return the state made anew from its arrays by name."""
+    rows = None if state.slots is None else DenseSlots({name: contents[name] for name in state.slots.names})
+    return dataclasses.replace(state, arrays={name: contents[name] for name in state.arrays}, slots=rows, memo={})
+
+
 def _copies(bench: Bench, state: State) -> Iterator[tuple[str, Numbers]]:
-    for name, array in state.arrays.items():
+    for name, array in state.contents.items():
         yield name, np.array(bench.read(array))

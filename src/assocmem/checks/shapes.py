@@ -53,7 +53,7 @@ def state_arrays(bench: Bench) -> Findings:
     lot = bench.lot(3, batch=(2,))
     like = bench.store.empty(bench.d_k, bench.d_v, batch=(2,), like=bench.give(np.zeros(1), "float32"))
     for state, when in ((like, "empty"), (bench.write(lot, dtype="float32"), "written")):
-        for name, array in state.arrays.items():
+        for name, array in state.contents.items():
             what = f"the array {name!r} of an {when} state"
             if not hasattr(array, "shape") or ar.namespace(array) is not bench.xp:
                 yield f"{what} must be of the caller's library; got {type(array).__name__}."

@@ -170,7 +170,7 @@ def state_size(bench: Bench) -> Findings:
     sizes = {}
     for n in (0, 10, 11, 20, 30):
         state = bench.write(bench.lot(n))
-        sizes[n] = sum(bench.read(a).size for a in state.arrays.values())
+        sizes[n] = sum(bench.read(a).size for a in state.contents.values())
         if state.size != sizes[n]:
             yield f"state.size after {n} pairs must be the {sizes[n]} numbers of its arrays; got {state.size}."
     steps = (sizes[11] - sizes[10], (sizes[20] - sizes[10]) / 10, (sizes[30] - sizes[20]) / 10)

@@ -23,7 +23,7 @@ from assocmem.contract.arrays import Array
 from assocmem.contract.encoding import class_name, decoded, encoded
 from assocmem.contract.errors import FileFormatError
 from assocmem.contract.requirement import is_whole
-from assocmem.contract.slots import GrowingStore
+from assocmem.contract.slots import DenseSlots
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 
@@ -44,7 +44,7 @@ def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str =
     from assocmem.contract.files import write_whole
 
     settings = {name: encoded(value, store, name) for name, value in store.settings().items()}
-    arrays = {name: _little(ar.to_numpy(a)) for name, a in state.arrays.items()}
+    arrays = {name: _little(ar.to_numpy(a)) for name, a in state.contents.items()}
     header = {
         "format": FORMAT_VERSION,
         "assocmem": __version__,
@@ -57,7 +57,7 @@ def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str =
         "n": state.n,
         "dtype": ar.dtype_name(state.dtype),
         "io_dtype": ar.dtype_name(state.io_dtype),
-        "dtypes": {name: ar.dtype_name(a.dtype) for name, a in state.arrays.items()},
+        "dtypes": {name: ar.dtype_name(a.dtype) for name, a in state.contents.items()},
         "state_dtype": state.state_dtype,
         "pinned": state.pinned,
         "library": state.xp.__name__,
@@ -84,10 +84,9 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[St
         _check_header(header, file)
         if not isinstance(store, Store):
             raise FileFormatError(f"{file.name} names {header['class']}, which is no store.")
-        state = _state(header, arrays, like, store.maker)
+        state = _state(header, arrays, like, store, file)
     except (KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(f"the header of {file.name} is damaged: {type(error).__name__} {error}.") from error
-    _check_shapes(store, state, file)
     return store, state, header
 
 
@@ -165,12 +164,15 @@ def _little(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _state(
-    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]], like: Array | None, maker: str
+    header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]], like: Array | None, store: Store, file: Path
 ) -> State:
     if like is not None:
         xp, device = ar.namespace(like), ar.device_of(like)
     else:
         xp, device = _library(str(header["library"])), None
+    d_k, d_v, n, batch = int(header["d_k"]), int(header["d_v"]), int(header["n"]), tuple(header["batch"])
+    empty = store.empty(d_k, d_v, batch=batch)
+    _check_shapes(store, empty, arrays, n, file)
     held = {}
     for name, kind in header["dtypes"].items():
         dtype, array = _dtype(kind, xp), arrays[name]
@@ -178,21 +180,26 @@ def _state(
             array = array.astype(np.float32)
         given = xp.asarray(array, device=device)
         held[name] = given if given.dtype == dtype else xp.astype(given, dtype)
+    rows = {name: held.pop(name) for name in _row_names(empty)}
     return State(
         held,
-        int(header["n"]),
-        int(header["d_k"]),
-        int(header["d_v"]),
-        tuple(int(b) for b in header["batch"]),
+        n,
+        d_k,
+        d_v,
+        batch,
         xp,
         _dtype(header["dtype"], xp, floating=True),
         _dtype(header["io_dtype"], xp, floating=True),
         device,
         bool(header["pinned"]),
         header["state_dtype"],
-        None,
-        maker,
+        DenseSlots(rows) if rows else None,
+        store.maker,
     )
+
+
+def _row_names(state: State) -> tuple[str, ...]:
+    return () if state.slots is None else state.slots.names
 
 
 def _library(name: str) -> Any:
@@ -228,25 +235,25 @@ def _check_header(header: Mapping[str, Any], file: Path) -> None:
             raise FileFormatError(f"the header of {file.name} is damaged: its `{name}` is {header[name]!r}.")
 
 
-def _check_shapes(store: Store, state: State, file: Path) -> None:
-    """Refuse arrays whose names or shapes are not those that the store would hold."""
-    wanted = store.empty(state.d_k, state.d_v, batch=state.batch)
-    if set(wanted.arrays) != set(state.arrays):
+def _check_shapes(store: Store, empty: State, arrays: Mapping[str, np.ndarray[Any, Any]], n: int, file: Path) -> None:
+    """Refuse arrays whose names or shapes are not those that the store would hold after n pairs."""
+    wanted, rows = empty.contents, _row_names(empty)
+    if set(wanted) != set(arrays):
         raise FileFormatError(
-            f"{file.name} holds the arrays {', '.join(sorted(state.arrays))}; {store.name} keeps "
-            f"{', '.join(sorted(wanted.arrays))}."
+            f"{file.name} holds the arrays {', '.join(sorted(arrays))}; {store.name} keeps {', '.join(sorted(wanted))}."
         )
-    for name, array in state.arrays.items():
-        shape = tuple(wanted[name].shape)
-        # An axis of length 0 in the empty store is one that grows with the pairs.
-        if len(array.shape) != len(shape) or any(w not in (0, a) for a, w in zip(array.shape, shape, strict=True)):
+    count = arrays[rows[0]].shape[-2] if rows and arrays[rows[0]].ndim > 1 else 0
+    for name, array in arrays.items():
+        shape = tuple(int(w) for w in wanted[name].shape)
+        if name in rows:
+            shape = (*shape[:-2], count, shape[-1])
+        if array.shape != shape:
             raise FileFormatError(
-                f"the array {name!r} of {file.name} has shape {tuple(array.shape)}, which does not fit {store.name} "
-                f"with d_k={state.d_k}, d_v={state.d_v}, batch={state.batch}."
+                f"the array {name!r} of {file.name} has shape {array.shape}, which does not fit {store.name} "
+                f"with d_k={empty.d_k}, d_v={empty.d_v}, batch={empty.batch}."
             )
-        rows = max((a for w, a in zip(shape, array.shape, strict=True) if w == 0 and a), default=0)
-        if rows > state.n or (isinstance(store, GrowingStore) and array.shape[-2] != state.n):
-            raise FileFormatError(f"the array {name!r} of {file.name} holds {rows} rows; its header names {state.n}.")
+    if count > n or (rows and store.traits.keeps_pairs and count != n):
+        raise FileFormatError(f"the array {rows[0]!r} of {file.name} holds {count} rows; its header names {n}.")
 
 
 def _source(store: Store) -> str | None:

@@ -1,28 +1,176 @@
-"""Stores that keep their pairs: a doubling buffer shared by successive states."""
+"""The slots of a state: rows kept for its pairs, held by the state and never asked for their kind by a store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from assocmem.contract import arrays as ar
-from assocmem.contract.arrays import Array
-from assocmem.contract.state import State
-from assocmem.contract.store import Store
+from assocmem.contract.arrays import Array, DType, Namespace
+
+BLOCK_NUMBERS = 2**20
+"""Numbers in one block of rows or similarities."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a store's `init` names where it keeps a row for every pair: its width, and its dtype if not the state's."""
+
+    width: int
+    dtype: DType = None
+
+
+class Slots(Protocol):
+    """Rows by name, each array (*batch, count, width). They never change: `append` and `select` return others.
+
+    A store reads them by name from its state, block by block, by id, or by search, whatever holds them.
+    """
+
+    @property
+    def count(self) -> int:
+        """Rows held."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+
+    @property
+    def numbers(self) -> int:
+        """Numbers held in these rows, all batch items together."""
+
+    def __getitem__(self, name: str) -> Array:
+        """Return all rows of one name."""
+
+    def append(self, rows: Mapping[str, Array]) -> Self:
+        """Return the slots with these rows (*batch, n, width) behind their own."""
+
+    def select(self, ids: Array) -> Self:
+        """Return the slots of the rows `ids` (k,) alone, whole numbers in [0, count), in that order."""
+
+    def astype(self, dtype: DType) -> Self:
+        """Return the slots with floating rows in `dtype`."""
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Mapping[str, Array]]]:
+        """Yield the rows in blocks of at most `size`, each with its place."""
+
+    def take(self, name: str, ids: Array) -> Array:
+        """Return rows by id: ids (*batch, m, k) or (m, k) -> (*batch, m, k, width)."""
+
+    def search(self, queries: Array, k: int, name: str = "keys") -> tuple[Array, Array]:
+        """Return ids and similarities (..., m, k) of the rows most similar to queries (..., m, width), best first.
+
+        Of equal ones the first stored comes first; k is at most `count`.
+        """
+
+
+class DenseSlots:
+    """Rows in memory, in a buffer that doubles and that successive slots share.
+
+    Slots own the end of the buffer while their count is what is used of it; only then may they append in place. All
+    others copy, so two writes from one old state are both right, from two threads too.
+    """
+
+    __slots__ = ("_buffer", "_rows", "count")
+
+    def __init__(self, rows: Mapping[str, Array], buffer: Buffer | None = None) -> None:
+        self._rows = rows
+        self._buffer = buffer
+        self.count = int(next(iter(rows.values())).shape[-2])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+        return tuple(self._rows)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers held in the used part of the buffer."""
+        return sum(math.prod(array.shape) for array in self._rows.values())
+
+    @property
+    def capacity(self) -> int:
+        """Rows that there is room for."""
+        return self.count if self._buffer is None else self._buffer.capacity
+
+    def __getitem__(self, name: str) -> Array:
+        return self._rows[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_rows": dict(self._rows)}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__init__(kept["_rows"])  # type: ignore[misc]  # a pickle holds the rows, not the buffer
+
+    def append(self, rows: Mapping[str, Array]) -> DenseSlots:
+        """Return the slots with these rows behind their own: written in place where possible, else copied."""
+        own, buffer, count = self._rows, self._buffer, self.count
+        total = count + int(next(iter(rows.values())).shape[-2])
+        if buffer is not None and not all(map(_may_copy, buffer.rows.values())):
+            buffer = None
+        if buffer is None or any(map(ar.carries_gradient, rows.values())) or not buffer.claim(count, total):
+            if not all(_may_copy(a) for a in (*rows.values(), *own.values())):
+                return DenseSlots({name: _joined(own[name], row) for name, row in rows.items()})
+            buffer = _grown(own, count, total)
+        views = {}
+        for name, row in rows.items():
+            array = buffer.rows[name]
+            ar.write_rows(array, count, total, row)
+            views[name] = array[..., :total, :]
+        buffer.used = total
+        return DenseSlots(views, buffer)
+
+    def select(self, ids: Array) -> DenseSlots:
+        """Return the slots of the rows `ids` alone."""
+        return DenseSlots({name: ar.namespace(a).take(a, ids, axis=-2) for name, a in self._rows.items()})
+
+    def astype(self, dtype: DType) -> DenseSlots:
+        """Return the slots with floating rows in `dtype`; themselves where they are."""
+        cast = {name: _cast(a, dtype, ar.namespace(a)) for name, a in self._rows.items()}
+        return self if all(cast[name] is a for name, a in self._rows.items()) else DenseSlots(cast)
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Mapping[str, Array]]]:
+        """Yield views of the rows in blocks of at most `size`, by default about a million numbers each."""
+        step = size or max(1, BLOCK_NUMBERS * self.count // max(1, self.numbers))
+        for start in range(0, self.count, step):
+            at = slice(start, min(start + step, self.count))
+            yield at, {name: array[..., at, :] for name, array in self._rows.items()}
+
+    def take(self, name: str, ids: Array) -> Array:
+        """Return rows by id."""
+        rows = self._rows[name]
+        xp, width, batch = ar.namespace(rows), int(rows.shape[-1]), tuple(rows.shape[:-2])
+        flat = xp.broadcast_to(ids, (*ar.broadcast_shapes(batch, tuple(ids.shape[:-2])), *ids.shape[-2:]))
+        if batch:
+            items = xp.reshape(xp.arange(math.prod(batch), device=ar.device_of(ids)), (*batch, 1, 1))
+            flat = flat + items * self.count
+        found = xp.take(xp.reshape(rows, (-1, width)), xp.reshape(flat, (-1,)), axis=0)
+        return xp.reshape(found, (*flat.shape, width))
+
+    def search(self, queries: Array, k: int, name: str = "keys") -> tuple[Array, Array]:
+        """Return ids and similarities of the most similar rows: exact, a block at a time."""
+        xp, device = ar.namespace(queries), ar.device_of(queries)
+        lead = (*ar.broadcast_shapes(tuple(queries.shape[:-2]), tuple(self._rows[name].shape[:-2])), queries.shape[-2])
+        best = xp.zeros((*lead, 0), dtype=queries.dtype, device=device)
+        ids = xp.zeros((*lead, 0), dtype=xp.int64, device=device)
+        for at, rows in self.blocks(max(1, BLOCK_NUMBERS // max(1, math.prod(lead)))):
+            found = queries @ ar.transpose(_cast(rows[name], queries.dtype, xp))
+            places = xp.broadcast_to(xp.arange(at.start, at.stop, device=device), found.shape)
+            best, ids = xp.concat([best, found], axis=-1), xp.concat([ids, places], axis=-1)
+            order = xp.argsort(-best, axis=-1, stable=True)[..., :k]
+            best, ids = xp.take_along_axis(best, order, axis=-1), xp.take_along_axis(ids, order, axis=-1)
+        return ids, best
 
 
 class Buffer:
-    """Rows (..., capacity, width) of which the first `used` are taken; several states may share it.
-
-    A state owns the end of the buffer while its own count equals `used`; only then may a write append in
-    place. Any other state copies, so two writes from one old state are both right, from two threads too.
-    """
+    """Rows (..., capacity, width) of which the first `used` are taken; several slots may share it."""
 
     __slots__ = ("_end", "capacity", "rows")
 
-    def __init__(self, rows: dict[str, Array], used: int) -> None:
+    def __init__(self, rows: Mapping[str, Array], used: int) -> None:
         self.rows = rows
         self.capacity = int(next(iter(rows.values())).shape[-2])
         # The end is a token that one writer at a time can take (popping from a list is atomic).
@@ -39,7 +187,7 @@ class Buffer:
         self._end = [count]
 
     def claim(self, used: int, total: int) -> bool:
-        """Take the end for a writer whose state has `used` rows and wants `total`; False where it must copy.
+        """Take the end for a writer that has `used` rows and wants `total`; False where it must copy.
 
         The writer gives it back by setting `used`.
         """
@@ -55,68 +203,26 @@ class Buffer:
         return False
 
 
-@dataclass(frozen=True)
-class GrowingStore(Store):
-    """A store whose state is the list of its pairs.
-
-    A family names the per-pair arrays it keeps (`columns`) and reads them in `get`.
-    """
-
-    def columns(self, state: State) -> dict[str, int]:
-        """Return the width of each array kept per pair; "keys" and "values" by default."""
-        return {"keys": state.d_k, "values": state.d_v}
-
-    def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
-        """Return the rows (*batch, n, width) to append for these pairs, by the names of `columns`."""
-        return {"keys": keys, "values": values}
-
-    def init(self, state: State) -> Mapping[str, Array]:
-        """Return arrays without rows."""
-        return {name: state.zeros(0, width) for name, width in self.columns(state).items()}
-
-    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
-        """Return the rows with the new ones behind them."""
-        return self._write(state, keys, values, extras).arrays
-
-    def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
-        return self._append(state, self.rows_for(state, keys, values, **extras), int(keys.shape[-2]))
-
-    def _joined(self, state: State, other: State) -> State:
-        return self._append(state, other.arrays, other.n)
-
-    def _append(self, state: State, rows: Mapping[str, Array], count: int) -> State:
-        """Return the state with `count` more rows behind its own."""
-        n, total = state.n, state.n + count
-        buffer = state.held
-        if buffer is not None and not all(map(_may_copy, buffer.rows.values())):
-            buffer = None
-        if buffer is None or any(map(ar.carries_gradient, rows.values())) or not buffer.claim(n, total):
-            if not all(_may_copy(a) for a in (*rows.values(), *state.arrays.values())):
-                joined = {name: state.xp.concat([state.arrays[name], row], axis=-2) for name, row in rows.items()}
-                return state.having(joined, n=total)
-            buffer = _grown(state, rows, total)
-        views = {}
-        for name, row in rows.items():
-            array = buffer.rows[name]
-            ar.write_rows(array, n, total, row)
-            views[name] = array[..., :total, :]
-        buffer.used = total
-        return state.having(views, n=total, held=buffer)
-
-
 def _may_copy(x: Array) -> bool:
     """Say whether rows of `x` may be copied into a buffer: not where they are immutable or carry a gradient."""
     return type(x) is np.ndarray or ar.can_write_in_place(x)
 
 
-def _grown(state: State, rows: Mapping[str, Array], total: int) -> Buffer:
-    """Return a buffer of at least twice the size that starts with a copy of the state's rows."""
-    capacity = max(16, 2 * state.n, total)
+def _joined(own: Array, more: Array) -> Array:
+    return ar.namespace(own).concat([own, more], axis=-2)
+
+
+def _cast(x: Array, dtype: DType, xp: Namespace) -> Array:
+    return xp.astype(x, dtype) if x.dtype != dtype and xp.isdtype(x.dtype, "real floating") else x
+
+
+def _grown(own: Mapping[str, Array], count: int, total: int) -> Buffer:
+    """Return a buffer of at least twice the size that starts with a copy of the rows."""
     fresh = {}
-    for name, row in rows.items():
-        old = state.arrays[name]
-        array = state.xp.empty((*old.shape[:-2], capacity, int(row.shape[-1])), dtype=old.dtype, device=state.device)
-        if state.n:
-            ar.write_rows(array, 0, state.n, old)
+    for name, old in own.items():
+        shape = (*old.shape[:-2], max(16, 2 * count, total), int(old.shape[-1]))
+        array = ar.namespace(old).empty(shape, dtype=old.dtype, device=ar.device_of(old))
+        if count:
+            ar.write_rows(array, 0, count, old)
         fresh[name] = array
-    return Buffer(fresh, state.n)
+    return Buffer(fresh, count)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from assocmem.contract.arrays import Array, DType, Namespace
+from assocmem.contract.slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that a store has learned. Made by `Store.empty` and `Store.write`; never changed in place.
+    """All that a store has learned: arrays, and slots where it keeps a row for every pair. Never changed in place.
 
-    arrays: the learned numbers by name, batch axes first (for growing stores the used part of their buffers).
+    Made by `Store.empty` and `Store.write`. `state[name]` is an array, or all rows of that name in the slots.
+
+    arrays: the learned numbers by name, batch axes first, without those in the slots.
     n: pairs written so far (a whole number >= 0).
     io_dtype: promoted dtype of everything written, in which recalls are returned.
     dtype: dtype of the floating arrays.
     pinned: whether namespace and dtype were fixed by `empty(like=...)`; else the first write fixes them.
-    held: working storage that is no part of the learned state, such as a doubling buffer.
     kind: the maker's name (`Store.maker`); stores of another refuse it. "" where that is not known.
+    memo: what was worked out from the state and may be again, such as the solution of a system.
     """
 
     arrays: Mapping[str, Array]
@@ -34,42 +38,51 @@ class State:
     device: Any = None
     pinned: bool = False
     state_dtype: str | None = None
-    held: Any = field(default=None, repr=False, compare=False)
+    slots: Slots | None = None
     kind: str = field(default="", compare=False)
+    memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> Array:
-        return self.arrays[name]
+        if self.slots is None or name in self.arrays:
+            return self.arrays[name]
+        return self.slots[name]
 
     @property
     def size(self) -> int:
-        """Numbers held, counted from the arrays (all batch items together)."""
-        return sum(_count(a) for a in self.arrays.values())
+        """Numbers held, counted from arrays and slots (all batch items together)."""
+        held: int = sum(math.prod(a.shape) for a in self.arrays.values())
+        return held if self.slots is None else held + self.slots.numbers
 
-    def having(self, arrays: Mapping[str, Array], *, n: int, held: Any = None) -> State:
-        """Return the state with new arrays and a new count of pairs."""
+    @property
+    def contents(self) -> dict[str, Array]:
+        """Every array by name, those of the slots among them."""
+        rows = {} if self.slots is None else {name: self.slots[name] for name in self.slots.names}
+        return {**self.arrays, **rows}
+
+    def after(self, arrays: Mapping[str, Array], n: int, slots: Slots | None = None) -> State:
+        """Return the state with n pairs, these arrays and these slots."""
         return State(
-            arrays,
-            n,
-            self.d_k,
-            self.d_v,
-            self.batch,
-            self.xp,
-            self.dtype,
-            self.io_dtype,
-            self.device,
-            self.pinned,
-            self.state_dtype,
-            held,
-            self.kind,
-        )
+            arrays, n, self.d_k, self.d_v, self.batch, self.xp, self.dtype, self.io_dtype, self.device, self.pinned,
+            self.state_dtype, slots, self.kind,
+        )  # fmt: skip
+
+    def astype(self, dtype: DType, io_dtype: DType) -> State:
+        """Return the state with its floating numbers in `dtype` and recalls in `io_dtype`."""
+        xp = self.xp
+        arrays = {
+            name: xp.astype(a, dtype) if xp.isdtype(a.dtype, "real floating") and a.dtype != dtype else a
+            for name, a in self.arrays.items()
+        }
+        slots = None if self.slots is None else self.slots.astype(dtype)
+        return replace(self, arrays=arrays, slots=slots, dtype=dtype, io_dtype=io_dtype, memo={})
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a pickle holds: the arrays by value, the array library by name, no working storage."""
+        """Return what a pickle holds: arrays and slots by value, the array library by name, no memo."""
         kept = {f.name: getattr(self, f.name) for f in fields(self)}
-        return kept | {"xp": self.xp.__name__, "held": None, "arrays": dict(self.arrays)}
+        return kept | {"xp": self.xp.__name__, "memo": {}, "arrays": dict(self.arrays)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        for name, value in ({"kind": ""} | kept).items():
+        for name, value in kept.items():
             object.__setattr__(self, name, importlib.import_module(value) if name == "xp" else value)
 
     def zeros(self, *shape: int) -> Array:
@@ -80,13 +93,6 @@ class State:
         """Return identity matrices of the state's dtype and device, shape ``(*batch, size, size)``."""
         eye = self.xp.eye(size, dtype=self.dtype, device=self.device)
         return self.xp.broadcast_to(eye, (*self.batch, size, size))
-
-
-def _count(array: Array) -> int:
-    total = 1
-    for length in array.shape:
-        total *= int(length)
-    return total
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,9 @@
 A store is a frozen dataclass of hyper-parameters. `Store` checks every argument once, at the door
 (`contract.validation`); a family implements three hooks on checked arrays:
 
-    init(state)                         -> arrays of a store that holds nothing
-    put(state, keys, values, **extras)  -> arrays after the pairs were written
+    init(state)                         -> arrays of a store that holds nothing, Rows for what is kept for every pair
+    put(state, keys, values, **extras)  -> arrays after the pairs were written, rows of the new pairs
     get(state, queries, ask)            -> Recall, or its values alone
-
-A query's answer is a `contract.recall.Recall`. Stores that keep their pairs derive from `contract.slots.GrowingStore`.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from assocmem.contract.errors import DTypeError, InputError
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
 from assocmem.contract.settings import WithSettings
+from assocmem.contract.slots import DenseSlots, Rows
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.contract.validation import Door, library_name
@@ -56,13 +55,20 @@ class Store(WithSettings, Door, ABC):
         """What it can do beside writing and recalling."""
         return Capabilities()
 
-    @abstractmethod
-    def init(self, state: State) -> Mapping[str, Array]:
-        """Return the arrays of a store that holds nothing (sizes, dtype and namespace are the state's)."""
+    def init(self, state: State) -> Mapping[str, Array | Rows]:
+        """Return the arrays of a store that holds nothing (sizes, dtype and namespace are the state's).
 
-    @abstractmethod
-    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
-        """Return the arrays after writing keys (*batch, n, d_k) and values (*batch, n, d_v), n >= 1, in order."""
+        `Rows(width)` in place of an array stands for a row that is kept for every pair. By default those are keys and
+        values: a store that keeps its pairs as they come implements `get` alone.
+        """
+        return {"keys": Rows(state.d_k), "values": Rows(state.d_v)}
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array] | State:
+        """Return the arrays after writing keys (*batch, n, d_k) and values (*batch, n, d_v), n >= 1, in order.
+
+        Where a row is kept for every pair, return those of the new pairs (*batch, n, width), which are appended.
+        """
+        return {"keys": keys, "values": values}
 
     @abstractmethod
     def get(self, state: State, queries: Array, ask: Ask) -> Recall | Array:
@@ -134,7 +140,10 @@ class Store(WithSettings, Door, ABC):
         return self._empty(state.d_k, state.d_v, state.batch, like, state.state_dtype, pinned=False)
 
     def _blank(self, bare: State) -> State:
-        return bare.having(self.init(bare), n=0)
+        found = self.init(bare)
+        rows = {name: what for name, what in found.items() if isinstance(what, Rows)}
+        arrays = {name: what for name, what in found.items() if name not in rows}
+        return bare.after(arrays, 0, DenseSlots(_no_rows(bare, rows)) if rows else None)
 
     def write(self, state: State, keys: Array, values: Array, **extras: Array) -> State:
         """Return the state after writing n pairs in order; the old state stays valid and unchanged.
@@ -182,7 +191,14 @@ class Store(WithSettings, Door, ABC):
         return traits.keys == "any" and not traits.extras
 
     def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
-        return state.having(self.put(state, keys, values, **extras), n=state.n + int(keys.shape[-2]))
+        found = self.put(state, keys, values, **extras)
+        if isinstance(found, State):
+            return found
+        n, slots = state.n + int(keys.shape[-2]), state.slots
+        if slots is None:
+            return state.after(found, n)
+        rows = {name: found[name] for name in slots.names}
+        return state.after({name: a for name, a in found.items() if name not in rows}, n, slots.append(rows))
 
     def ask(
         self,
@@ -265,7 +281,7 @@ class Store(WithSettings, Door, ABC):
         with ar.overflow_unheard():
             if way == "own":
                 arrays, out = self.scanned(state, keys, values, asked, read, extras)
-                state = state.having(arrays, n=state.n + int(keys.shape[-2]))
+                state = state.after(arrays, state.n + int(keys.shape[-2]))
             elif way == "causal":
                 ask = Ask(Causal(state.n + (1 if read == "after" else 0)))
                 state = self._write(state, keys, values, extras)
@@ -319,12 +335,14 @@ class Store(WithSettings, Door, ABC):
             raise InputError(f"states of {self.name} cannot be merged: {why}. Write all pairs into one store.")
         total, *others = self._alike(states)
         if how.merges == "appends":
+            slots, n = total.slots, total.n
+            assert slots is not None  # stores that append keep their pairs
             for state in others:
-                total = self._joined(total, state)
-            return total
+                slots, n = slots.append(state.contents), n + state.n
+            return total.after(total.arrays, n, slots)
         with ar.overflow_unheard():
             arrays = {name: sum((s[name] for s in others), array) for name, array in total.arrays.items()}
-        return total.having(arrays, n=sum(s.n for s in (total, *others)))
+        return total.after(arrays, sum(s.n for s in (total, *others)))
 
     def forget(self, state: State, keys: Array, values: Array) -> State:
         """Return the state without pairs that were written before: what they add to its arrays is subtracted.
@@ -342,12 +360,23 @@ class Store(WithSettings, Door, ABC):
         if not count:
             return state
         keys, values, _, state = self._same_dtype(state, keys, values, extras)
-        taken = self.put(state.having(self.init(state), n=0), keys, values)
-        return state.having({name: array - taken[name] for name, array in state.arrays.items()}, n=state.n - count)
+        taken = self._write(self._blank(state), keys, values, {}).arrays
+        return state.after({name: array - taken[name] for name, array in state.arrays.items()}, state.n - count)
 
-    def _joined(self, state: State, other: State) -> State:
-        """Return the state with the other's pairs behind its own."""
-        raise NotImplementedError
+    def select(self, state: State, ids: Array) -> State:
+        """Return the state that holds the pairs `ids` alone, (k,) whole numbers in [0, n), in that order.
+
+        Raises InputError for a store whose rows cannot be parted from each other, and for ids of another kind.
+        """
+        self._check_own(state, "select")
+        if not self.capabilities.selects or state.slots is None:
+            raise InputError(f"pairs of {self.name} cannot be selected: it does not keep them apart.")
+        chosen = ar.to_numpy(ar.as_array(ids, "ids"))
+        fits = chosen.ndim == 1 and (not chosen.size or chosen.dtype.kind in "iu")
+        if not fits or np.any(chosen < 0) or np.any(chosen >= state.n):
+            raise InputError(f"`ids` of {self.name}.select must be whole numbers in [0, {state.n}), (k,); got {ids!r}.")
+        index = state.xp.asarray(chosen.astype(np.int64), device=state.device)
+        return state.after(state.arrays, int(chosen.size), state.slots.select(index))
 
     def _alike(self, states: tuple[State, ...]) -> list[State]:
         """Return the states that hold something (or the first), checked to fit and brought to one dtype."""
@@ -367,7 +396,7 @@ class Store(WithSettings, Door, ABC):
         xp, dtype, io = filled[0].xp, filled[0].dtype, filled[0].io_dtype
         for state in filled[1:]:
             dtype, io = xp.result_type(dtype, state.dtype), xp.result_type(io, state.io_dtype)
-        return [s if (s.dtype, s.io_dtype) == (dtype, io) else self._recast(s, dtype, io) for s in filled]
+        return [s if (s.dtype, s.io_dtype) == (dtype, io) else s.astype(dtype, io) for s in filled]
 
     def _pairs_of(self, extras: Mapping[str, Array], at: slice) -> dict[str, Array]:
         """Return the extras of the pairs in `at`; extras without an axis of pairs are passed on whole."""
@@ -392,6 +421,13 @@ class Store(WithSettings, Door, ABC):
     def settings(self) -> dict[str, Any]:
         """Return the hyper-parameters by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _no_rows(state: State, rows: Mapping[str, Rows]) -> dict[str, Array]:
+    return {
+        name: state.xp.zeros((*state.batch, 0, what.width), dtype=what.dtype or state.dtype, device=state.device)
+        for name, what in rows.items()
+    }
 
 
 def _size(name: str, value: int, store: Store) -> int:

@@ -128,6 +128,7 @@ class Capabilities:
     merges: how states are joined: their arrays add, their pairs are appended, or not at all.
     not_merged: why states or recalls of shards cannot be joined, as the end of the sentence that refuses it.
     forgets: pairs that were written can be taken out again; for states that add.
+    selects: a state of some of the pairs can be made of it; for stores whose rows stand each for itself.
     scan: "loop" writes and recalls one pair after the other, the slow truth; "causal" writes all pairs and asks with
         causal visibility; "own" has a form of its own (`Store.scanned`).
     """
@@ -137,4 +138,5 @@ class Capabilities:
     merges: Literal["adds", "appends", "no"] = "no"
     not_merged: str = ""
     forgets: bool = False
+    selects: bool = False
     scan: Literal["loop", "causal", "own"] = "loop"

@@ -257,21 +257,9 @@ class Door:
                 else (ar.state_dtype_for(io, xp))
             )
         if io != state.io_dtype or dtype != state.dtype:
-            state = self._recast(state, dtype, io)
+            state = state.astype(dtype, io)
         cast: Callable[[Array], Array] = lambda a: a if a.dtype == dtype else xp.astype(a, dtype)  # noqa: E731
         return keys if ids else cast(keys), cast(values), {k: cast(a) for k, a in extras.items()}, state
-
-    def _recast(self, state: State, dtype: Any, io: Any) -> State:
-        xp = state.xp
-        arrays = {
-            name: xp.astype(a, dtype) if xp.isdtype(a.dtype, "real floating") and a.dtype != dtype else a
-            for name, a in state.arrays.items()
-        }
-        held = state.held if dtype == state.dtype else None
-        return State(
-            arrays, state.n, state.d_k, state.d_v, state.batch, xp, dtype, io, state.device, state.pinned,
-            state.state_dtype, held, state.kind,
-        )  # fmt: skip
 
     def _as_state_dtype(self, state: State, queries: Array) -> Array:
         if self.traits.keys == "ids":
@@ -296,7 +284,7 @@ class Door:
 
 
 def _any_array(state: State) -> Array | None:
-    return next(iter(state.arrays.values()), None)
+    return next(iter(state.contents.values()), None)
 
 
 def library_name(xp: Any) -> str:

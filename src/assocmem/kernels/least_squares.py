@@ -19,7 +19,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import IllConditionedWarning, RecallOverflowError, warn
 from assocmem.contract.recall import Ask
-from assocmem.contract.slots import Buffer
+from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.kernels.linear_systems import solvable, solve, tolerance
@@ -28,16 +28,6 @@ MIN_BLOCK = 16
 """Least number of pairs that are folded in together."""
 MAX_FOLD = 4096
 """Rows that one QR takes at most, unless the features are wider than a quarter of that."""
-
-
-class _Held:
-    """What a state has beside its arrays: room for pending pairs, and the solution once it was asked for."""
-
-    __slots__ = ("buffer", "solution")
-
-    def __init__(self, buffer: Buffer | None) -> None:
-        self.buffer = buffer
-        self.solution: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -67,29 +57,24 @@ class LeastSquaresStore(Store):
     def _ridge(self, state: State) -> float:
         """Return the weight of |W|^2 in the sum of squares over the state's pairs."""
 
-    def init(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array | Rows]:
         """Return an empty factor and no pending pairs."""
         width = self._width(state)
         return {
             "R": state.zeros(width, width),
             "QtV": state.zeros(width, state.d_v),
-            "pending_keys": state.zeros(0, state.d_k),
-            "pending_values": state.zeros(0, state.d_v),
+            "pending_keys": Rows(state.d_k),
+            "pending_values": Rows(state.d_v),
         }
 
-    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
-        """Return the arrays with the new pairs pending, or folded in where the block is full."""
-        return self._write(state, keys, values, extras).arrays
-
-    def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
-        total = state.n + int(keys.shape[-2])
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> State:
+        """Return the state with the new pairs pending, or folded in where the block is full."""
+        total, slots = state.n + int(keys.shape[-2]), state.slots
+        assert slots is not None  # made by init
         if not self._width(state):
-            return state.having(state.arrays, n=total)
-        waiting = int(state["pending_keys"].shape[-2]) + int(keys.shape[-2])
-        block = max(MIN_BLOCK, self._width(state))
-        if waiting < block:
-            pending, buffer = _appended(state, keys, values, block)
-            return state.having({**state.arrays, **pending}, n=total, held=_Held(buffer))
+            return state.after(state.arrays, total, slots)
+        if slots.count + int(keys.shape[-2]) < max(MIN_BLOCK, self._width(state)):
+            return state.after(state.arrays, total, slots.append({"pending_keys": keys, "pending_values": values}))
         xp = state.xp
         keys = xp.concat([state["pending_keys"], keys], axis=-2)
         values = xp.concat([state["pending_values"], values], axis=-2)
@@ -98,14 +83,8 @@ class LeastSquaresStore(Store):
         if short:
             matrix = xp.concat([matrix, state.zeros(short, self._width(state))], axis=-2)
             targets = xp.concat([targets, state.zeros(short, state.d_v)], axis=-2)
-        arrays = {
-            **state.arrays,
-            "R": matrix,
-            "QtV": targets,
-            "pending_keys": state.zeros(0, state.d_k),
-            "pending_values": state.zeros(0, state.d_v),
-        }
-        return state.having(arrays, n=total, held=_Held(None))
+        none = slots.select(xp.zeros(0, dtype=xp.int64, device=state.device))
+        return state.after({**state.arrays, "R": matrix, "QtV": targets}, total, none)
 
     def _factor_rows(self, state: State) -> int:
         """Return how many rows of R are taken; the others are zero."""
@@ -158,15 +137,14 @@ class LeastSquaresStore(Store):
         """
         if not state.n or not self._width(state) or not state.d_v:
             return state.zeros(self._width(state), state.d_v)
-        held = state.held
-        if held is not None and held.solution is not None:
-            return held.solution
+        if "solution" in state.memo:
+            return state.memo["solution"]
         matrix, targets = self._system(state)
         cut = tolerance(state.n, self._width(state), state)
         with _quiet():
             solution = solve(matrix, targets, ridge=self._ridge(state), cut=cut)
-        if held is not None and not ar.carries_gradient(solution):
-            held.solution = solution
+        if not ar.carries_gradient(solution):
+            state.memo["solution"] = solution
         return solution
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
@@ -215,29 +193,6 @@ class LeastSquaresStore(Store):
 def _quiet() -> np.errstate:
     """Silence NumPy about overflow: a recall that is not finite is refused where it is returned."""
     return np.errstate(over="ignore", invalid="ignore")
-
-
-def _appended(state: State, keys: Array, values: Array, block: int) -> tuple[dict[str, Array], Buffer | None]:
-    """Return the pending pairs with the new ones behind them, written in place where this state owns the end."""
-    fresh = {"pending_keys": keys, "pending_values": values}
-    old = {name: state[name] for name in fresh}
-    xp = state.xp
-    if not all(ar.can_write_in_place(a) for a in (*fresh.values(), *old.values())):
-        return {name: xp.concat([old[name], fresh[name]], axis=-2) for name in fresh}, None
-    used = int(old["pending_keys"].shape[-2])
-    total = used + int(keys.shape[-2])
-    buffer = None if state.held is None else state.held.buffer
-    if buffer is not None and not all(map(ar.can_write_in_place, buffer.rows.values())):
-        buffer = None
-    if buffer is None or not buffer.claim(used, total):
-        rows = {name: state.zeros(block, int(array.shape[-1])) for name, array in fresh.items()}
-        buffer = Buffer(rows, used)
-        for name, array in old.items():
-            ar.write_rows(rows[name], 0, used, array)
-    for name, array in fresh.items():
-        ar.write_rows(buffer.rows[name], used, total, array)
-    buffer.used = total
-    return {name: array[..., :total, :] for name, array in buffer.rows.items()}, buffer
 
 
 def _plain(x: Array, state: State) -> Any:

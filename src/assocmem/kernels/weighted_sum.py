@@ -12,7 +12,7 @@ from assocmem.contract.recall import Ask, Dense, Mass, Recall
 from assocmem.contract.traits import Capabilities
 from assocmem.kernels.blockwise import in_dtype, mask_of, weighted_sum, working_dtype
 
-CAN = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", scan="causal")
+CAN = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", selects=True, scan="causal")
 """What a store can do whose every pair has a weight of its own: shards of it add."""
 
 

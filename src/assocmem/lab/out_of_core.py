@@ -109,7 +109,7 @@ def holds_alike(one: Store, other: Store) -> bool:
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
     values = rng.standard_normal((40, 6))
     try:
-        held = [store.write(store.empty(6, 6), keys, values).arrays for store in (one, other)]
+        held = [store.write(store.empty(6, 6), keys, values).contents for store in (one, other)]
     except AssocmemError:
         return False
     return held[0].keys() == held[1].keys() and all(

@@ -9,7 +9,6 @@ import numpy as np
 
 from assocmem import stores, theory
 from assocmem.checks.harness import Bench
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.kernels.recurrent import RecurrentStore
@@ -17,9 +16,9 @@ from assocmem.page.offer import rounded
 from assocmem.stores import entry
 
 WIDTH, PAIRS = 64, 1000
-RULE = ("rows_for", "put_pair", "_folded", "_train", "put", "solution", "get")
+RULE = ("put_pair", "_folded", "_train", "put", "solution", "get")
 """Methods that say what a store does, as far as it has them, in the order of reading."""
-COMMON = (Store, GrowingStore, RecurrentStore, *Store.__mro__[1:])
+COMMON = (Store, RecurrentStore, *Store.__mro__[1:])
 """Classes that say nothing of one store's rule."""
 
 

@@ -14,8 +14,9 @@ from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import register
 from assocmem.contract.settings import Help
-from assocmem.contract.slots import GrowingStore
+from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
+from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Extra, Source, Traits
 from assocmem.kernels.attention import attend, attention_weights
 from assocmem.kernels.blockwise import in_dtype, working_dtype
@@ -24,7 +25,7 @@ from assocmem.kernels.recurrent import number_or_array
 
 
 @dataclass(frozen=True)
-class DeltaFormer(GrowingStore):
+class DeltaFormer(Store):
     """f(x) = U^T softmax(beta K x) with u_t = v_t - b_t sum_(s<t) p_ts u_s, p_t = softmax over s < t of beta k_t.k_s.
 
     A pair is stored as the difference to what the store recalls for its key so far, as in the delta rule, but
@@ -98,11 +99,11 @@ class DeltaFormer(GrowingStore):
 
     # ------------------------------------------------------------------ writing
 
-    def columns(self, state: State) -> dict[str, int]:
-        """Return the width of keys, corrected values and strengths."""
-        return {"keys": state.d_k, "corrected": state.d_v, "strengths": 1}
+    def init(self, state: State) -> dict[str, Rows]:
+        """Return rows of keys, corrected values and strengths."""
+        return {"keys": Rows(state.d_k), "corrected": Rows(state.d_v), "strengths": Rows(1)}
 
-    def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
         """Return the rows of new pairs, their values corrected block by block."""
         xp, beta = state.xp, self._beta(state.d_k)
         strengths = number_or_array(extras.get("strength"), self.strength, keys)[..., None]

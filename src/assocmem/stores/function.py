@@ -15,8 +15,8 @@ from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask, Dense, Recall
 from assocmem.contract.settings import Help
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
+from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Overwrite, Traits
 
 RecallFunction = Callable[[Array, Array, Array], Array]
@@ -24,7 +24,7 @@ ONE_HOT_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class FunctionStore(GrowingStore):
+class FunctionStore(Store):
     """f(x) = recall(K, V, x): a function of all stored keys (n, d_k), values (n, d_v) and queries (m, d_k).
 
     State: the pairs. Cost: one call of the function per recall and batch item (and per distinct mask row); its
@@ -85,6 +85,7 @@ class FunctionStore(GrowingStore):
             masks=True,
             gives=("weights",) if self.traits.linear_in_values == "shared" else (),
             merges="appends",
+            selects=True,
             not_merged="a bare function has no mass",
         )
 

@@ -14,7 +14,7 @@ from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import Help
-from assocmem.contract.slots import GrowingStore
+from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.kernels.blockwise import in_dtype, working_dtype
@@ -40,7 +40,7 @@ _SOURCE = Source(
 
 
 @dataclass(frozen=True)
-class GradientDescent(Descent, GrowingStore):
+class GradientDescent(Descent):
     """f(x) = sum_s c_s e_s (x_s.x): a layer y = W x trained by gradient descent, as attention over its inputs x_s.
 
     A pair is kept as (input, minus rate times the gradient of its loss at y): e_s = -rate dL/dy_s. With plain
@@ -77,15 +77,15 @@ class GradientDescent(Descent, GrowingStore):
         """Linear, growing."""
         return self.descent_traits(keeps_pairs=True)
 
-    def columns(self, state: State) -> dict[str, int]:
-        """Return the width of inputs and errors."""
-        return {"keys": state.d_k, "errors": state.d_v}
+    def init(self, state: State) -> dict[str, Rows]:
+        """Return rows of inputs and errors."""
+        return {"keys": Rows(state.d_k), "errors": Rows(state.d_v)}
 
     def layer(self, state: State) -> Array:
         """Return W = sum_s c_s e_s x_s^T (*batch, d_v, d_k)."""
         return transpose(self._counted(state)) @ state["keys"]
 
-    def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
         """Return inputs and errors of new pairs, block by block."""
         self.warn_where_unstable(state, keys)
         if self.loss == "given":

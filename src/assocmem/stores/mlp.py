@@ -10,8 +10,9 @@ from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import Help
-from assocmem.contract.slots import GrowingStore
+from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
+from assocmem.contract.store import Store
 from assocmem.contract.traits import Extra, Source, Traits
 from assocmem.kernels.blockwise import in_dtype
 from assocmem.kernels.weighted_sum import CAN, summed
@@ -19,7 +20,7 @@ from assocmem.maps.activations import ACTIVATION, GELU, Activation, ReLU, SwiGLU
 
 
 @dataclass(frozen=True)
-class MLP(GrowingStore):
+class MLP(Store):
     """f(x) = V^T σ(K x): a two-layer perceptron whose hidden units are the stored pairs.
 
     State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v)
@@ -81,7 +82,7 @@ class MLP(GrowingStore):
 
 
 @dataclass(frozen=True)
-class GatedMLP(GrowingStore):
+class GatedMLP(Store):
     """f(x) = V^T (σ(G x) * K x): a gated linear unit whose gate has weights of its own, one row g_i per pair.
 
     `write` takes the gate rows as `gate=` (n, d_k). With g_i = k_i the weight is σ(s) s, a plain `MLP`.
@@ -122,12 +123,12 @@ class GatedMLP(GrowingStore):
         """Linear, permutation-invariant, additive, growing, with a gate row for every pair."""
         return _GATED_TRAITS
 
-    def columns(self, state: State) -> dict[str, int]:
-        """Return the widths of keys, gates and values."""
-        return {"keys": state.d_k, "gates": state.d_k, "values": state.d_v}
+    def init(self, state: State) -> dict[str, Rows]:
+        """Return rows of keys, gates and values."""
+        return {"keys": Rows(state.d_k), "gates": Rows(state.d_k), "values": Rows(state.d_v)}
 
-    def rows_for(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
-        """Return the rows to keep."""
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
+        """Keep the pairs with their gates."""
         return {"keys": keys, "gates": extras["gate"], "values": values}
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:

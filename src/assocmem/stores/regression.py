@@ -14,8 +14,8 @@ from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.recall import Ask, Dense, Mass, Recall
 from assocmem.contract.register import register
 from assocmem.contract.settings import Help
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
+from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Overwrite, Source, Traits
 from assocmem.kernels.attention import attend
 from assocmem.kernels.blockwise import in_dtype, item_count, working_dtype
@@ -26,7 +26,7 @@ _TILE = 2**20
 
 
 @dataclass(frozen=True)
-class WeightedRegression(GrowingStore):
+class WeightedRegression(Store):
     """min over f of 1/2 sum_i gamma_i |v_i - f(k_i)|^2 over the stored pairs, asked at each query: recall f(x).
 
     Three choices name a memory: how much each pair weighs, which functions f may be, and how the minimum is sought.
@@ -121,6 +121,7 @@ class WeightedRegression(GrowingStore):
             masks=True,
             gives=("weights", "mass") if apart else ("weights",),
             merges="appends",
+            selects=True,
             not_merged="with these choices a pair's share depends on the other pairs",
         )
 

@@ -15,7 +15,6 @@ from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import Help
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Source, Traits
@@ -48,7 +47,7 @@ BLOCK_NUMBERS = 2**20
 
 
 @dataclass(frozen=True)
-class TruncatedExp(GrowingStore):
+class TruncatedExp(Store):
     """f(x) = sum_i σ(k_i . x) v_i with σ(s) = sum over p < terms of (beta s)^p / p!.
 
     An even number of terms makes σ negative at similarities far below 0, so a memory can count against its value;

@@ -14,8 +14,8 @@ from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Causal, Dense, Recall, Visible
 from assocmem.contract.register import register
 from assocmem.contract.settings import Help
-from assocmem.contract.slots import GrowingStore
 from assocmem.contract.state import State
+from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Option, Source, Traits
 from assocmem.kernels.attention import Beta, attend, attention_weights
 from assocmem.kernels.blockwise import in_dtype, item_count
@@ -26,7 +26,7 @@ COUNT_BLOCK = 2**20
 
 
 @dataclass(frozen=True)
-class SoftmaxAttention(GrowingStore):
+class SoftmaxAttention(Store):
     """f(x) = V^T softmax(beta(n) K x): the values' mean, weighted by e^(beta k.x) over the pairs that x can see.
 
     beta = 0 gives the plain mean, beta = inf the limit: the pairs with exactly the largest similarity share equally.
@@ -80,7 +80,7 @@ class SoftmaxAttention(GrowingStore):
         ),
     )
     cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
-    capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", scan="causal")
+    capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", selects=True, scan="causal")
 
     @property
     def traits(self) -> Traits:

@@ -16,6 +16,7 @@ from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import Help
+from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Source, Traits
@@ -112,7 +113,7 @@ class WhitenedMLP(LeastSquaresStore):
         """Linear, permutation-invariant, averaging, bounded."""
         return _WHITENED
 
-    def init(self, state: State) -> Mapping[str, Array]:
+    def init(self, state: State) -> Mapping[str, Array | Rows]:
         """Return the projections and an empty factor."""
         return {**_projections(self.seed, self.width, state), **super().init(state)}
 
