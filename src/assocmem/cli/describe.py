@@ -60,7 +60,7 @@ def show(
         return
     card = {"store": f"{store} ({made.name})", "rule": summary, "equation": made.equation}
     card |= {name.replace("_", " "): text for name, text in trait_words(made.traits).items()}
-    card |= {"state at d_k = d_v = 64": state, "cost (multiply-adds)": made.cost or "–"}
+    card |= {"state at d_k = d_v = 64": state, "cost (multiply-adds)": str(made.cost or "–")}
     card["capacity at d_k = 64"] = (
         capacity["reason"]
         if capacity["value"] is None
@@ -139,7 +139,7 @@ def _facts(store: Store) -> dict[str, Any]:
         "keys": traits.keys,
         "extras": [{"name": e.name, "shape": list(e.shape), "meaning": e.meaning} for e in traits.extras],
         "state_numbers": _state_numbers(store),
-        "cost": store.cost,
+        "cost": store.cost and str(store.cost),
         "source": store.source.bibtex() if store.source else None,
     }
 

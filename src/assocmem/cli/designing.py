@@ -148,5 +148,6 @@ DESIGN_WORDS = {
     "length is 1024 memories",
     "ratio": "interference-to-signal ratio, rms, dimensionless",
     "numbers_held": "numbers in the store's state with M memories",
-    "cost": "multiply-adds of one recall; n is the number of memories",
+    "cost": "formula of the multiply-adds of one recall; n is the number of memories",
+    "multiply_adds": "multiply-adds of one recall at M memories",
 }

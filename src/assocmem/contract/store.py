@@ -19,6 +19,7 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
+from assocmem.contract.cost import Cost
 from assocmem.contract.errors import DTypeError, InputError
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
@@ -43,7 +44,7 @@ class Store(WithSettings, Door, ABC):
     equation: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     source: ClassVar[Source | None] = None
-    cost: ClassVar[str] = ""
+    cost: ClassVar[Cost | None] = None
 
     @property
     @abstractmethod

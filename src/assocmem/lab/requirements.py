@@ -8,6 +8,7 @@ import numpy as np
 
 from assocmem import stores
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import Form, KernelSum
 from assocmem.contract.random import stream
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.store import Store
@@ -16,10 +17,8 @@ from assocmem.theory import requirement
 
 WIDEST = 1 << 16
 COUNTED_OUT = 256
+_UNKNOWN = "there is no formula for this store; `assocmem capacity` measures it"
 WIDTHS = ((16, 16), (16, 32), (32, 16), (32, 32), (48, 16), (16, 48), (64, 48), (48, 80), (80, 64))
-
-SETTINGS = {"relu-power": "power 4", "exp-series": "4 terms, beta = sqrt(d_k)", "softmax": "beta = sqrt(d_k)"}
-"""What the registered defaults are, where a store's key doesn't say it."""
 
 
 def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: float = 1.0) -> list[dict[str, Any]]:
@@ -27,7 +26,7 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
 
     Parameters: d_k, d_v, widths from 1 to 65,536; n_memories, M >= 1, the target counted; ratio > 0; cosine of the
     query. Numbers held are counted from arrays: of a store that keeps its pairs the count per pair, times M. Cost is
-    multiply-adds of one recall as the store states it. Raises InputError for other widths.
+    the formula of one recall's multiply-adds, multiply_adds its number here. Raises InputError for other widths.
 
     >>> found = {row["store"]: row for row in requirements(64, 64, 1000, 1.0)}
     >>> found["outer-product"]["feasible"], found["squared-relu"]["feasible"], found["outer-product"]["numbers_held"]
@@ -41,21 +40,29 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
         store = entry(key).make()
         if store.traits.keys == "ids":
             continue
-        answer = requirement(store.form(d_k), d_k, n_memories, ratio, cosine)
+        form = store.form(d_k)
+        answer = requirement(form, d_k, n_memories, ratio, cosine)
+        recall = store.cost.recall if store.cost else None
         rows.append(
             {
                 "store": key,
-                "label": ", ".join(filter(None, (key, SETTINGS.get(key)))),
+                "label": _label(key, form, d_k, n_memories),
                 "feasible": answer.feasible,
                 "ratio": answer.reached.value,
                 "largest": answer.largest.value,
                 "numbers_held": numbers_held(store, d_k, d_v, n_memories),
-                "cost": store.cost.rpartition("recall ")[2] or None,
-                "reason": f"{answer.sentence}; `assocmem capacity` measures it" if answer.feasible is None
-                else _sentences(answer.sentence, answer.largest.reason),
+                "cost": None if recall is None else str(recall),
+                "multiply_adds": None if recall is None else recall.at(d_k, d_v, n_memories),
+                "reason": _UNKNOWN if answer.feasible is None else _sentences(answer.sentence, answer.largest.reason),
             }
         )  # fmt: skip
     return rows
+
+
+def _label(key: str, form: Form | None, d_k: int, n_memories: float) -> str:
+    """Return the key, with σ where the store has settings that may change it."""
+    sigma = form.at(n_memories, d_k) if isinstance(form, KernelSum) and entry(key).settings else None
+    return key if sigma is None else f"{key}, σ = {sigma.formula}"
 
 
 def _sentences(first: str, reason: str) -> str:

@@ -49,7 +49,7 @@ def _card(key: str) -> dict[str, Any]:
     words = {
         "equation": store.equation,
         "rule": found.summary,
-        "cost": store.cost or "–",
+        "cost": str(store.cost or "–"),
         "writing a key again": f"the value {store.traits.overwrite}"
         if store.traits.overwrite != "adds"
         else "the values add",

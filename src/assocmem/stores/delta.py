@@ -11,6 +11,7 @@ from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, contiguous, namespace, transpose
+from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import DeltaRule
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
@@ -140,7 +141,7 @@ class DeltaNet(_DeltaRule):
         equation="delta rule S_t = S_(t-1) - beta_t (S_(t-1) k_t - v_t) k_t^T, in chunks by the UT transform",
         deviations=("keys are not normalised and no short convolution is applied", "queries are not scaled"),
     )
-    cost = "write 2 d_k d_v, recall d_k d_v"
+    cost = Cost(2 * D_K * D_V, D_K * D_V)
 
     @property
     def maker(self) -> str:
@@ -211,7 +212,7 @@ class GatedDeltaNet(_DeltaRule):
             "keys are not normalised and no short convolution is applied",
         ),
     )
-    cost = "write 2 d_k d_v, recall d_k d_v"
+    cost = Cost(2 * D_K * D_V, D_K * D_V)
 
     @property
     def traits(self) -> Traits:

@@ -10,6 +10,7 @@ from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
+from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import register
@@ -74,7 +75,7 @@ class DeltaFormer(Store):
             "beta multiplies similarities of unit keys; their 1/sqrt(d_k) is beta = sqrt(d_k), the default",
         ),
     )
-    cost = "write n (d_k + d_v), recall n (d_k + d_v)"
+    cost = Cost(N * (D_K + D_V), N * (D_K + D_V))
     capabilities = Capabilities(
         masks=True,
         gives=("weights",),

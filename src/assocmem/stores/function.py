@@ -11,6 +11,7 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
+from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask, Dense, Recall
@@ -56,7 +57,7 @@ class FunctionStore(Store):
 
     equation: ClassVar[str] = "f(x) = recall(K, V, x)"
     summary: ClassVar[str] = "A Python function of all stored keys, values and queries."
-    cost: ClassVar[str] = "write d_k + d_v, recall as the function takes"
+    cost = Cost(D_K + D_V, None, note="recall as the function takes")
 
     def check_together(self) -> None:
         """Measure the traits where none are given; refuse those that no store of this kind can have."""

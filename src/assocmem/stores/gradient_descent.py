@@ -10,6 +10,7 @@ from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import Variant, register
@@ -70,7 +71,7 @@ class GradientDescent(Descent):
     equation = "f(x) = sum_s c_s e_s (x_s.x), e_s = -rate dL/dy_s"
     summary = "A linear layer trained by gradient descent on the pairs, kept as attention over its training inputs."
     source = _SOURCE
-    cost = "write n (d_k + d_v), recall n (d_k + d_v)"
+    cost = Cost(N * (D_K + D_V), N * (D_K + D_V))
 
     @property
     def traits(self) -> Traits:
@@ -240,7 +241,7 @@ class TrainedLayer(Descent, RecurrentStore):
     equation = "f(x) = W x, u <- momentum u + dL/dy x^T + weight_decay W, W <- W - rate u"
     summary = "A linear layer trained by gradient descent on the pairs, kept as its matrix."
     source = _SOURCE
-    cost = "write 3 d_k d_v, recall d_k d_v"
+    cost = Cost(3 * D_K * D_V, D_K * D_V)
 
     @property
     def traits(self) -> Traits:

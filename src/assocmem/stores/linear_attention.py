@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
+from assocmem.contract.cost import D_V, Cost, by_width
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask
@@ -17,7 +18,7 @@ from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.kernels.chunked import Rows, outer_chunks
 from assocmem.kernels.recurrent import Arrays, RecurrentStore
-from assocmem.maps.features import DPFP, FEATURE, EluPlusOne, FeatureMap, Identity, Rectified, SumNormalised
+from assocmem.maps.features import DPFP, FEATURE, EluPlusOne, FeatureMap, Identity, SumNormalised
 
 _BLOCK = 2**21
 """Features held at once, in numbers: wide maps are applied to few rows at a time."""
@@ -102,10 +103,10 @@ class LinearAttention(RecurrentStore):
         return SCHLAG if isinstance(inner, DPFP) else KATHAROPOULOS
 
     @property
-    def cost(self) -> str:  # type: ignore[override]
+    def cost(self) -> Cost:  # type: ignore[override]
         """In terms of the number of features, `width`."""
-        width = {EluPlusOne: "d_k", Rectified: "d_k", Identity: "d_k", DPFP: "2 d_k nu"}.get(type(self.feature))
-        return "write width d_v, recall width d_v" + (f" (width = {width})" if width else "")
+        width = by_width("width", self.feature.width)
+        return Cost(width * D_V, width * D_V, note=f"width is {self.feature.width(64):,} at d_k = 64")
 
     @property
     def maker(self) -> str:

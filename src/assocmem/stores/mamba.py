@@ -11,6 +11,7 @@ from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, Namespace, contiguous, namespace, transpose
+from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import ChannelDecay, Decay, KernelSum
 from assocmem.contract.recall import Ask
@@ -80,7 +81,7 @@ class Mamba(RecurrentStore):
             "default steps are spread over the channels, not drawn at random",
         ),
     )
-    cost = "write 3 d_k d_v and d_k d_v exponentials, recall d_k d_v"
+    cost = Cost(3 * D_K * D_V, D_K * D_V, note="a write takes d_k d_v exponentials as well")
 
     def check_together(self) -> None:
         """Refuse a range of steps that begins above its end."""
@@ -200,7 +201,7 @@ class Mamba2(RecurrentStore):
             "no skip connection, convolution or gate",
         ),
     )
-    cost = "write 2 d_k d_v, recall d_k d_v"
+    cost = Cost(2 * D_K * D_V, D_K * D_V)
 
     @property
     def traits(self) -> Traits:

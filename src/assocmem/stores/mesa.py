@@ -11,6 +11,7 @@ from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.errors import ConvergenceWarning, InputError, warn
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
@@ -107,12 +108,19 @@ class MesaNet(RecurrentStore):
             "conjugate gradients stop at a tolerance; what has not reached it by max_steps is solved directly",
         ),
     )
-    cost = "write d_k^2 + d_k d_v, recall at most max_steps d_k^2 + d_k d_v"
 
     def check_together(self) -> None:
         """Refuse recursive least squares that would divide by a decay of 0."""
         if self.solver == "rls" and self.decay == 0:
             raise InputError('`decay` of MesaNet must be a number in (0, 1] with solver="rls"; got 0.')
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """By the solver."""
+        if self.solver == "rls":
+            return Cost(3 * D_K**2 + 2 * D_K * D_V, D_K * D_V)
+        solve = D_K**3 if self.solver == "direct" else self.max_steps * D_K**2
+        return Cost(D_K**2 + D_K * D_V, solve + D_K * D_V, note="recall at most")
 
     @property
     def traits(self) -> Traits:

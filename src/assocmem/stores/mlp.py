@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import Variant, register
@@ -49,7 +50,7 @@ class MLP(Store):
     ] = field(default_factory=ReLU)
 
     summary = "One hidden unit per pair, read through a nonlinearity σ."
-    cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+    cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
     capabilities = CAN
 
     # One class serves the activations of several papers, so these two are the instance's.
@@ -105,7 +106,7 @@ class GatedMLP(Store):
     ] = field(default_factory=Swish)
 
     summary = "One hidden unit per pair with a gate of its own weights."
-    cost = "write 2 d_k + d_v (copied), recall n (2 d_k + d_v)"
+    cost = Cost(2 * D_K + D_V, N * (2 * D_K + D_V), note="a write copies the pair")
     capabilities = CAN
 
     @property

@@ -8,6 +8,7 @@ from typing import Annotated
 from annotated_types import Interval
 
 from assocmem.contract.arrays import Array
+from assocmem.contract.cost import D_K, D_V, Cost, N, larger
 from assocmem.contract.form import LeastSquares
 from assocmem.contract.register import register
 from assocmem.contract.settings import Help
@@ -62,7 +63,10 @@ class OptimalLinear(LeastSquaresStore):
             "optional ridge",
         ),
     )
-    cost = "write 4 d_k^2 + 2 d_k d_v (amortised), first recall after a write d_k^2 max(M, d_k) at most, then d_k d_v"
+    cost = Cost(
+        4 * D_K**2 + 2 * D_K * D_V, D_K * D_V, first_recall=D_K**2 * larger(N, D_K),
+        note="writes amortised, the first recall at most",
+    )  # fmt: skip
 
     @property
     def traits(self) -> Traits:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
@@ -43,7 +44,7 @@ class OuterProduct(Store):
         doi="10.1109/TC.1972.5008975",
         equation="correlation matrix memory M = sum_i v_i k_i^T",
     )
-    cost = "write d_k d_v, recall d_k d_v"
+    cost = Cost(D_K * D_V, D_K * D_V)
     capabilities = Capabilities(merges="adds", forgets=True, scan="own")
 
     @property

@@ -10,6 +10,7 @@ from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.recall import Ask, Dense, Mass, Recall
 from assocmem.contract.register import register
@@ -88,7 +89,7 @@ class WeightedRegression(Store):
             "where the fit is not unique the smallest coefficients are taken",
         ),
     )
-    cost = "write d_k + d_v (copied), recall n d_k^2 (fit) + n (d_k + d_v)"
+    cost = Cost(D_K + D_V, N * D_K**2 + N * (D_K + D_V), note="a write copies the pair; n d_k^2 is the fit")
 
     def check_together(self) -> None:
         """Refuse gradient steps for anything but linear functions."""

@@ -10,6 +10,7 @@ from typing import Annotated
 from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost, N, by_width
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
@@ -72,7 +73,7 @@ class TruncatedExp(Store):
     equation = "f(x) = V^T σ(K x), σ(s) = sum_{p<terms} (beta s)^p / p!"
     summary = "The exponential cut to its first terms, over the pairs."
     source = KELES
-    cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+    cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
     capabilities = CAN
 
     @property
@@ -124,13 +125,19 @@ class TruncatedExpFeatures(Store):
     equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(q).φ(k) = sum_{p<terms} (beta q.k)^p / p!"
     summary = "The exponential cut to its first terms, in a state that does not grow."
     source = KELES
-    cost = "write dphi d_v, recall dphi d_v, dphi = C(d_k + terms - 1, terms - 1)"
     capabilities = Capabilities(merges="adds", forgets=True)
 
     @property
     def traits(self) -> Traits:
         """Linear, permutation-invariant, additive, bounded."""
         return _FEATURES
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """In terms of the number of features."""
+        more = self.terms - 1
+        width = by_width(f"C(d_k + {more}, {more})", lambda d_k: math.comb(d_k + more, more))
+        return Cost(width * D_V, width * D_V)
 
     def form(self, d_k: int) -> KernelSum:
         """Return the truncated exponential."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
+from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Causal, Dense, Recall, Visible
@@ -79,7 +80,7 @@ class SoftmaxAttention(Store):
             "is beta = sqrt(d_k), the default",
         ),
     )
-    cost = "write d_k + d_v (copied), recall n (d_k + d_v)"
+    cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
     capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", selects=True, scan="causal")
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost, Count
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import Variant, register
@@ -64,7 +65,12 @@ class SuperposedMLP(Store):
     equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
     summary = "Random gated features with an outer product readout: facts in superposition."
     source = GARCIA
-    cost = "write m (2 d_k + d_v), recall m (2 d_k + d_v)"
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """In terms of the hidden units."""
+        each = _hidden(self.width) * (2 * D_K + D_V)
+        return Cost(each, each)
 
     @property
     def traits(self) -> Traits:
@@ -106,7 +112,12 @@ class WhitenedMLP(LeastSquaresStore):
     equation = "f(x) = V^T Φ (Φ^T Φ + F λ I)^-1 φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
     summary = "Random gated features with a least-squares readout: facts in superposition."
     source = GARCIA
-    cost = "write 4 m^2 (amortised), first recall after a write m^3, then m (2 d_k + d_v)"
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """In terms of the hidden units."""
+        m = _hidden(self.width)
+        return Cost(4 * m**2, m * (2 * D_K + D_V), first_recall=m**3, note="writes amortised")
 
     @property
     def traits(self) -> Traits:
@@ -131,6 +142,10 @@ def features(state: State, x: Array) -> Array:
     """Return φ(x) = (A x) * (G x) / sqrt(m) for rows x (..., d_k) -> (..., m), with the state's A and G."""
     scale = 1 / math.sqrt(int(state["A"].shape[-2]))
     return (x @ transpose(state["A"])) * (x @ transpose(state["G"])) * scale
+
+
+def _hidden(width: int | None) -> Count:
+    return 4 * D_K if width is None else Count("", lambda *_: 1, width)
 
 
 def _units(width: int | None, d_k: int) -> int:

@@ -10,6 +10,7 @@ from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
+from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import Momentum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
@@ -100,7 +101,13 @@ class Titans(RecurrentStore):
             "a deep memory is an MLP with tanh-GELU, no biases and no residual; the paper leaves these open",
         ),
     )
-    cost = "write 3 d_k d_v, recall d_k d_v (depth 1)"
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """Three times and once the number of weights."""
+        hidden = self.expansion * D_K
+        weights = D_K * D_V if self.depth == 1 else hidden * (D_K + D_V) + (self.depth - 2) * hidden**2
+        return Cost(3 * weights, weights)
 
     @property
     def traits(self) -> Traits:

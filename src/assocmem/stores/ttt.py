@@ -8,6 +8,7 @@ from typing import Annotated
 from annotated_types import Interval
 
 from assocmem.contract.arrays import Array
+from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import DeltaRule
 from assocmem.contract.register import register
 from assocmem.contract.settings import Help
@@ -40,7 +41,6 @@ class TTTLinear(InnerTraining):
 
     equation = "f(x) = W x, W <- W_0 - step sum_s rate_s grad 1/2 |f(k_s) - v_s|^2 per mini-batch"
     summary = "A linear model trained on the pairs by mini-batch gradient descent while they are written."
-    cost = "write 2 d_k d_v + mini_batch d_k, recall d_k d_v"
     source = Source(
         title="Learning to (Learn at Test Time): RNNs with Expressive Hidden States",
         authors="Sun, Yu and Li, Xinhao and Dalal, Karan and Xu, Jiarui and Vikram, Arjun and Zhang, Genghan and "
@@ -62,6 +62,11 @@ class TTTLinear(InnerTraining):
     def model(self, d_k: int) -> InnerModel:
         """Return the linear model."""
         return InnerModel((), bias=self.bias, norm=self.norm, residual=self.residual)
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """The matrix, and the open mini-batch."""
+        return Cost(2 * D_K * D_V + self.mini_batch * D_K, D_K * D_V, note="more while a mini-batch is open")
 
     @property
     def traits(self) -> Traits:
@@ -125,7 +130,6 @@ class TTTMLP(InnerTraining):
 
     equation = "f(x) = W_2 gelu(W_1 x), W_l <- W_l0 - step sum_s rate_s grad 1/2 |f(k_s) - v_s|^2 per mini-batch"
     summary = "A two-layer MLP trained on the pairs by mini-batch gradient descent while they are written."
-    cost = "write 2 expansion d_k (d_k + d_v), recall expansion d_k (d_k + d_v)"
     source = replace(
         TTTLinear.source,
         deviations=(
@@ -142,6 +146,12 @@ class TTTMLP(InnerTraining):
     def start(self, state: State) -> dict[str, Array]:
         """Return the weights of a model that has learned nothing."""
         return self.model(state.d_k).drawn(state, self.init_std, self.seed, self.hidden_init_std)
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """The weights, and the open mini-batch."""
+        weights, hidden = self.expansion * D_K * (D_K + D_V), self.expansion * D_K
+        return Cost(2 * weights + self.mini_batch * hidden, weights, note="more while a mini-batch is open")
 
     @property
     def traits(self) -> Traits:

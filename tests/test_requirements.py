@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from assocmem import stores
+from assocmem.contract.cost import D_K, D_V, Cost, N, larger
 from assocmem.contract.errors import InputError
 from assocmem.contract.store import Store
 from assocmem.lab import requirements as required
-from assocmem.lab.requirements import SETTINGS, counted_state, numbers_held, requirements
-from assocmem.maps.sharpness import Constant
+from assocmem.lab.requirements import counted_state, numbers_held, requirements
 from assocmem.stores import entry, make_store
 
 KEYS = [key for key in stores.names() if entry(key).make().traits.keys != "ids"]
@@ -62,17 +62,36 @@ def test_absurd_widths_are_refused(name, width):
     assert requirements(np.int64(8), 8, 10, 1.0)
 
 
-def test_labels_name_the_defaults_that_are_registered():
+def test_labels_name_the_activation_of_stores_that_have_settings_for_it():
     labels = {row["store"]: row["label"] for row in requirements(16, 16, 100, 1.0)}
-    assert labels["relu-power"] == f"relu-power, power {make_store('relu-power').activation.power:g}"
-    series = make_store("exp-series")
-    assert labels["exp-series"] == f"exp-series, {series.terms} terms, beta = sqrt(d_k)"
-    assert series.beta is None
+    assert labels["relu-power"] == "relu-power, σ = max(0, s)^4"
+    assert labels["exp-series"] == "exp-series, σ = sum_{p<4} (4 s)^p / p!"
+    assert labels["softmax"] == "softmax, σ = exp(4 (s - 1))"
     assert labels["outer-product"] == "outer-product"
 
 
-def test_the_labels_name_the_registered_defaults():
-    assert make_store("relu-power").activation.power == 4
-    assert (make_store("exp-series").terms, make_store("exp-series").beta) == (4, None)
-    assert make_store("softmax").sharpness == Constant(None)
-    assert set(SETTINGS) == {"relu-power", "exp-series", "softmax"}
+@pytest.mark.parametrize("key", KEYS)
+def test_a_recall_costs_more_with_more_memories_where_pairs_are_kept_and_only_there(key):
+    store = entry(key).make()
+    few, many = (store.cost.recall.at(8, 5, n) for n in (10, 20))
+    assert few > 0
+    assert (many > few) == store.traits.keeps_pairs
+    assert store.cost.write.at(8, 5, 10) > 0
+    assert str(store.cost).startswith(f"write {store.cost.write}")
+
+
+def test_formulas_of_costs_are_written_as_they_are_worked_out():
+    hidden = 4 * D_K
+    cost = Cost(3 * (hidden * (D_K + D_V) + 2 * hidden**2), N * D_K, first_recall=D_K**2 * larger(N, D_K), note="more")
+    words = "write 3 (4 d_k (d_k + d_v) + 32 d_k^2), first recall after a write d_k^2 max(n, d_k), recall n d_k; more"
+    assert str(cost) == words
+    assert cost.write.at(3, 5, 7) == 3 * (12 * 8 + 2 * 144)
+    assert (cost.recall.at(3, 5, 7), cost.first_recall.at(3, 5, 7), cost.first_recall.at(3, 5, 2)) == (21, 63, 27)
+    assert make_store("superposed-mlp", width=9000).cost.recall.at(2, 3, 4) == 9000 * 7
+    assert str(make_store("superposed-mlp", width=9000).cost.recall) == "9,000 (2 d_k + d_v)"
+
+
+def test_costs_of_a_recall_are_numbers_in_the_requirements():
+    rows = {row["store"]: row for row in requirements(16, 8, 100, 1.0)}
+    assert (rows["softmax"]["cost"], rows["softmax"]["multiply_adds"]) == ("n (d_k + d_v)", 2400)
+    assert (rows["optimal-linear"]["cost"], rows["optimal-linear"]["multiply_adds"]) == ("d_k d_v", 128)
