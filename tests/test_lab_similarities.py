@@ -312,8 +312,8 @@ def test_beyond_four_million_the_mean_square_stands_for_the_sum():
 def test_subjects_know_their_sharpness():
     assert subject("softmax").beta(64, 100) == 8.0
     assert subject("outer-product").beta(64, 100) is None
-    assert subject(("su", SoftmaxAttention(LogN()))).changes_with_n
-    assert not subject("softmax").changes_with_n
+    assert subject(("su", SoftmaxAttention(LogN()))).changes_with_n(64)
+    assert not subject("softmax").changes_with_n(64)
 
 
 def test_subjects_find_their_key():
