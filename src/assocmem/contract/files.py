@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from assocmem.contract.errors import InputError
 
 
-def write_whole(path: Path, content: bytes | Iterable[Any]) -> Path:
-    """Write `content` (bytes, or pieces of them) to `path` through a temporary file beside it; return the path.
+def write_whole(path: Path, content: bytes | Callable[[str], None]) -> Path:
+    """Write `content` to `path` through a temporary file beside it; return the path.
 
     Its folder is made where it is missing. A symbolic link is followed, and a file that stands there keeps its mode.
     Raises InputError with one sentence where something else than a regular file stands there (a folder, a device, a
@@ -30,9 +29,10 @@ def write_whole(path: Path, content: bytes | Iterable[Any]) -> Path:
         # A file made by open has the mode that every new file gets here.
         with open(beside, "xb") as file:
             temporary = beside
-            pieces: Iterable[Any] = (content,) if isinstance(content, bytes) else content
-            for piece in pieces:
-                file.write(piece)
+            if isinstance(content, bytes):
+                file.write(content)
+        if not isinstance(content, bytes):
+            content(str(beside))
         if mode is not None:
             os.chmod(beside, stat.S_IMODE(mode))
         os.replace(beside, target)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ from assocmem.contract.state import State
 from assocmem.contract.store import Store
 
 FORMAT_VERSION = 1
-_TYPES = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "int64": "I64", "int32": "I32", "int16": "I16",
-    "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
-}  # fmt: skip
+_DTYPES = (
+    *("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8"),
+    *("uint64", "uint32", "uint16", "uint8", "bool"),
+)
 
 
 def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str = "", **more: Any) -> Path:
@@ -65,7 +65,7 @@ def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str =
         **more,
     }
     header["digest"] = _digest(header, arrays)
-    return write_whole(Path(path), _file(header, arrays))
+    return write_whole(Path(path), lambda file: _write(file, header, arrays))
 
 
 def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[Store, State, dict[str, Any]]:
@@ -93,24 +93,14 @@ def load(path: str | os.PathLike[str], *, like: Array | None = None) -> tuple[St
 # ---------------------------------------------------------------------- the file
 
 
-def _file(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[Any]:
-    """Yield the file piece by piece: length, JSON, then the numbers of each array."""
-    place, index = 0, {}
-    for name, array in arrays.items():
-        index[name] = {
-            "dtype": _TYPES[array.dtype.name],
-            "shape": list(array.shape),
-            "data_offsets": [place, place + array.nbytes],
-        }
-        place += array.nbytes
-    metadata = {"format": "np", "assocmem": json.dumps(header, allow_nan=False)}
-    text = json.dumps({"__metadata__": metadata, **index}).encode()
-    text += b" " * (-len(text) % 8)
-    yield len(text).to_bytes(8, "little")
-    yield text
-    for array in arrays.values():
-        if array.size:
-            yield array.reshape(-1).view(np.uint8).data
+def _write(file: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        save_file(dict(arrays), file, {"format": "np", "assocmem": json.dumps(header, allow_nan=False)})
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -212,7 +202,7 @@ def _library(name: str) -> Any:
 
 def _dtype(name: str, xp: Any, *, floating: bool = False) -> Any:
     """Return the dtype called `name`, float32 for a half precision that this library lacks."""
-    known = name in (*_TYPES, "bfloat16") and not (floating and "float" not in name)
+    known = name in _DTYPES and not (floating and "float" not in name)
     dtype = getattr(xp, name, None) if known else None
     if dtype is None and name in ("float16", "bfloat16"):
         dtype = xp.float32
