@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assocmem import stores
-from assocmem.checks.harness import Bench, Lot
+from assocmem.checks.harness import Drawn, Harness
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
 from assocmem.contract.random import stream
@@ -18,12 +18,12 @@ from assocmem.stores import make_store
 D_K, D_V = 4, 3
 
 
-def lot_for(store: Store, n: int, **sizes: Any) -> Lot:
+def lot_for(store: Store, n: int, **sizes: Any) -> Drawn:
     """Draw pairs that the store accepts."""
     import array_api_compat.numpy as xp
 
-    bench = Bench(store, xp, "arrays")
-    return bench.lot(n, d_k=D_K, d_v=D_V, **sizes)
+    harness = Harness(store, xp, "arrays")
+    return harness.draw(n, d_k=D_K, d_v=D_V, **sizes)
 
 
 class TestAsArray:
@@ -122,31 +122,31 @@ class TestTwoLibraries:
     def test_mixtures_are_refused(self, key: str) -> None:
         torch = pytest.importorskip("torch")
         store = make_store(key)
-        lot = lot_for(store, 5)
-        state = store.write(store.empty(D_K, D_V), lot.keys, lot.values, **lot.extras)
-        before = store.recall(state, lot.keys)
-        as_torch = torch.asarray(lot.values.copy())
+        drawn = lot_for(store, 5)
+        state = store.write(store.empty(D_K, D_V), drawn.keys, drawn.values, **drawn.extras)
+        before = store.recall(state, drawn.keys)
+        as_torch = torch.asarray(drawn.values.copy())
         for call in (
-            lambda: store.write(store.empty(D_K, D_V), lot.keys, as_torch, **lot.extras),
-            lambda: store.write(state, torch.asarray(lot.keys.copy()), as_torch, **lot.extras),
-            lambda: store.recall(state, torch.asarray(lot.keys.copy())),
+            lambda: store.write(store.empty(D_K, D_V), drawn.keys, as_torch, **drawn.extras),
+            lambda: store.write(state, torch.asarray(drawn.keys.copy()), as_torch, **drawn.extras),
+            lambda: store.recall(state, torch.asarray(drawn.keys.copy())),
             lambda: store.scan(
-                store.empty(D_K, D_V), lot.keys, lot.values, torch.asarray(lot.keys.copy()), **lot.extras
+                store.empty(D_K, D_V), drawn.keys, drawn.values, torch.asarray(drawn.keys.copy()), **drawn.extras
             ),
         ):
             with pytest.raises(DTypeError, match=r"must (be|come)"):
                 call()
-        np.testing.assert_array_equal(store.recall(state, lot.keys), before)
+        np.testing.assert_array_equal(store.recall(state, drawn.keys), before)
 
     def test_lists_are_taken_over_by_a_torch_state(self, key: str) -> None:
         torch = pytest.importorskip("torch")
         store = make_store(key)
-        lot = lot_for(store, 5)
-        want = store.recall(store.write(store.empty(D_K, D_V), lot.keys, lot.values, **lot.extras), lot.keys)
+        drawn = lot_for(store, 5)
+        want = store.recall(store.write(store.empty(D_K, D_V), drawn.keys, drawn.values, **drawn.extras), drawn.keys)
         like = torch.zeros(1, dtype=torch.float64)
-        extras = {name: x.tolist() for name, x in lot.extras.items()}
-        state = store.write(store.empty(D_K, D_V, like=like), lot.keys.tolist(), lot.values.tolist(), **extras)
-        out = store.recall(state, lot.keys.tolist())
+        extras = {name: x.tolist() for name, x in drawn.extras.items()}
+        state = store.write(store.empty(D_K, D_V, like=like), drawn.keys.tolist(), drawn.values.tolist(), **extras)
+        out = store.recall(state, drawn.keys.tolist())
         assert isinstance(out, torch.Tensor)
         np.testing.assert_allclose(out.numpy(), want, rtol=1e-9, atol=1e-9)
 
@@ -155,14 +155,14 @@ class TestTwoLibraries:
         store = make_store(key)
         if not store.traits.keeps_pairs:
             return
-        lot = lot_for(store, 5)
+        drawn = lot_for(store, 5)
         mask = np.array([[True, False, True, True, False]])
-        extras = {name: torch.asarray(x) for name, x in lot.extras.items()}
-        state = store.write(store.empty(D_K, D_V), torch.asarray(lot.keys), torch.asarray(lot.values), **extras)
-        want = store.recall(state, torch.asarray(lot.keys), mask=torch.asarray(mask))
+        extras = {name: torch.asarray(x) for name, x in drawn.extras.items()}
+        state = store.write(store.empty(D_K, D_V), torch.asarray(drawn.keys), torch.asarray(drawn.values), **extras)
+        want = store.recall(state, torch.asarray(drawn.keys), mask=torch.asarray(mask))
         with pytest.raises(DTypeError, match="mask"):
-            store.recall(state, torch.asarray(lot.keys), mask=mask)
-        assert torch.equal(store.recall(state, torch.asarray(lot.keys), mask=mask.tolist()), want)
+            store.recall(state, torch.asarray(drawn.keys), mask=mask)
+        assert torch.equal(store.recall(state, torch.asarray(drawn.keys), mask=mask.tolist()), want)
 
 
 @pytest.mark.parametrize("key", stores.names())
@@ -174,10 +174,10 @@ class TestGradients:
         store = make_store(key)
         if store.traits.keys in ("signs", "ids"):
             return
-        lot = lot_for(store, 3)
-        queries = np.array(lot.keys[:2] * 0.8 + 0.1)
-        names = list(lot.extras)
-        arrays = [lot.keys, lot.values, queries, *lot.extras.values()]
+        drawn = lot_for(store, 3)
+        queries = np.array(drawn.keys[:2] * 0.8 + 0.1)
+        names = list(drawn.extras)
+        arrays = [drawn.keys, drawn.values, queries, *drawn.extras.values()]
         inputs = tuple(torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in arrays)
 
         def recall(keys: Any, values: Any, asked: Any, *extras: Any) -> Any:
@@ -195,10 +195,10 @@ class TestGradients:
 
         def written(*modes: bool) -> Any:
             state = store.empty(D_K, D_V)
-            for inside, lot in zip(modes, (first, more, last), strict=True):
+            for inside, drawn in zip(modes, (first, more, last), strict=True):
                 with torch.inference_mode(inside):
-                    extras = {name: torch.tensor(x) for name, x in lot.extras.items()}
-                    state = store.write(state, torch.tensor(lot.keys), torch.tensor(lot.values), **extras)
+                    extras = {name: torch.tensor(x) for name, x in drawn.extras.items()}
+                    state = store.write(state, torch.tensor(drawn.keys), torch.tensor(drawn.values), **extras)
             return store.recall(state, torch.tensor(first.keys)).numpy()
 
         want = written(False, False, False)
@@ -210,13 +210,13 @@ class TestGradients:
         store = make_store(key)
         if store.traits.keys in ("signs", "ids"):
             return
-        lot, more = lot_for(store, 3), lot_for(store, 2)
-        queries = torch.tensor(lot.keys[:2])
+        drawn, more = lot_for(store, 3), lot_for(store, 2)
+        queries = torch.tensor(drawn.keys[:2])
 
         def gradient(later: bool) -> Any:
-            values = torch.tensor(lot.values, requires_grad=True)
-            extras = {name: torch.tensor(x) for name, x in lot.extras.items()}
-            state = store.write(store.empty(D_K, D_V), torch.tensor(lot.keys), values, **extras)
+            values = torch.tensor(drawn.values, requires_grad=True)
+            extras = {name: torch.tensor(x) for name, x in drawn.extras.items()}
+            state = store.write(store.empty(D_K, D_V), torch.tensor(drawn.keys), values, **extras)
             out = store.recall(state, queries)
             if later:
                 extras = {name: torch.tensor(x) for name, x in more.extras.items()}
@@ -235,13 +235,13 @@ def test_long_sums_of_half_precision_are_finite_or_refused(key: str) -> None:
     store = make_store(key)
     if store.traits.keys in ("signs", "ids"):
         return
-    lot = lot_for(store, 1)
+    drawn = lot_for(store, 1)
     n = 3000 if not store.traits.extras else 300
-    keys = np.repeat(lot.keys, n, axis=0).astype(np.float16)
+    keys = np.repeat(drawn.keys, n, axis=0).astype(np.float16)
     keys /= np.linalg.norm(keys.astype(np.float64), axis=-1, keepdims=True)
     values = np.full((n, D_V), 100.0, dtype=np.float16)
-    extras = {e.name: lot.extras[e.name].repeat(n, axis=0) if e.per_pair else lot.extras[e.name]
-              for e in store.traits.extras if e.name in lot.extras}  # fmt: skip
+    extras = {e.name: drawn.extras[e.name].repeat(n, axis=0) if e.per_pair else drawn.extras[e.name]
+              for e in store.traits.extras if e.name in drawn.extras}  # fmt: skip
     state = store.write(store.empty(D_K, D_V), keys.astype(np.float16), values, **extras)
     try:
         out = store.recall(state, keys[:1].astype(np.float16))

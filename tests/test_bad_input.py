@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from assocmem import stores
-from assocmem.checks.harness import Bench
+from assocmem.checks.harness import Harness
 from assocmem.contract.errors import AssocmemError, DTypeError, InputError, NonFiniteError
 from assocmem.contract.store import Store
 from assocmem.maps.features import FeatureMap, Rectified
@@ -28,110 +28,110 @@ pytestmark = [
 ]
 
 
-def bench_of(key: str) -> Bench:
-    return Bench(make_store(key), np, "bad input")
+def harness_of(key: str) -> Harness:
+    return Harness(make_store(key), np, "bad input")
 
 
 @pytest.mark.parametrize("key", stores.names())
 class TestEveryStore:
     def test_messages_name_argument_store_want_and_got(self, key: str) -> None:
-        bench = bench_of(key)
-        lot, store = bench.lot(5), bench.store
+        harness = harness_of(key)
+        drawn, store = harness.draw(5), harness.store
         with pytest.raises(InputError) as error:
-            store.write(bench.empty(), lot.keys, lot.values[:, :-1], **lot.extras)
+            store.write(harness.empty(), drawn.keys, drawn.values[:, :-1], **drawn.extras)
         text = str(error.value)
         assert "`values`" in text
         assert f"{store.name}.write" in text
-        assert f"d_v={bench.d_v}" in text
-        assert f"(5, {bench.d_v - 1})" in text
+        assert f"d_v={harness.d_v}" in text
+        assert f"(5, {harness.d_v - 1})" in text
         assert text.endswith(".")
         assert "\n" not in text
 
     def test_a_single_pair_without_its_axis_gets_advice(self, key: str) -> None:
-        bench = bench_of(key)
-        lot = bench.lot(5)
+        harness = harness_of(key)
+        drawn = harness.draw(5)
         with pytest.raises(InputError, match=r"For a single pair add an axis: keys\[None, :\]"):
-            bench.store.write(bench.empty(), lot.keys[0], lot.values[0])
+            harness.store.write(harness.empty(), drawn.keys[0], drawn.values[0])
         with pytest.raises(InputError, match=r"For a single query add an axis: queries\[None, :\]"):
-            bench.store.recall(bench.write(lot), lot.keys[0])
+            harness.store.recall(harness.write(drawn), drawn.keys[0])
 
     def test_batched_pairs_for_a_single_state_get_advice(self, key: str) -> None:
-        bench = bench_of(key)
-        lot = bench.lot(5, batch=(2, 3))
+        harness = harness_of(key)
+        drawn = harness.draw(5, batch=(2, 3))
         with pytest.raises(InputError, match=r"empty\(\.\.\., batch=\(2, 3\)\)"):
-            bench.store.write(bench.empty(), lot.keys, lot.values)
+            harness.store.write(harness.empty(), drawn.keys, drawn.values)
 
     def test_swapped_axes_of_a_square_batch_do_not_mix(self, key: str) -> None:
         """B = n = d: the axes are what the signature says, batch first."""
-        bench = bench_of(key)
-        if bench.traits.keys == "unit":
+        harness = harness_of(key)
+        if harness.traits.keys == "unit":
             return
-        size = bench.d_k
-        lot = bench.lot(size, batch=(size,), d_v=size)
-        out = bench.recall(bench.write(lot), lot.keys)
+        size = harness.d_k
+        drawn = harness.draw(size, batch=(size,), d_v=size)
+        out = harness.recall(harness.write(drawn), drawn.keys)
         for i in range(size):
-            item = lot.item((i,))
-            want = bench.recall(bench.write(item), item.keys)
+            item = drawn.item((i,))
+            want = harness.recall(harness.write(item), item.keys)
             np.testing.assert_allclose(out[i], want, rtol=1e-8, atol=1e-8)
 
     def test_an_error_in_the_last_row_writes_nothing(self, key: str) -> None:
-        bench = bench_of(key)
-        lot = bench.lot(9)
-        state = bench.write(lot)
+        harness = harness_of(key)
+        drawn = harness.draw(9)
+        state = harness.write(drawn)
         before = {name: np.array(a) for name, a in state.contents.items()}
-        bad = bench.lot(6)
+        bad = harness.draw(6)
         bad.values[-1, -1] = np.nan
         with pytest.raises(NonFiniteError, match="row 5"):
-            bench.write(bad, state)
+            harness.write(bad, state)
         assert state.n == 9
         for name, array in state.contents.items():
             np.testing.assert_array_equal(array, before[name])
 
     @pytest.mark.parametrize("m", [1, 19, 20, 1000])
     def test_an_empty_store_has_one_outcome_for_all_counts(self, key: str, m: int) -> None:
-        bench = bench_of(key)
-        out = bench.recall(bench.empty(), bench.keys(m))
-        assert out.shape == (m, bench.d_v)
+        harness = harness_of(key)
+        out = harness.recall(harness.empty(), harness.keys(m))
+        assert out.shape == (m, harness.d_v)
         assert not out.any()
 
     @pytest.mark.parametrize("m", [0, 1, 2, 3, 7, 30])
     def test_any_number_of_queries_is_honoured(self, key: str, m: int) -> None:
-        bench = bench_of(key)
-        lot = bench.lot(5)
-        assert bench.recall(bench.write(lot), bench.queries(lot.keys, m)).shape == (m, bench.d_v)
+        harness = harness_of(key)
+        drawn = harness.draw(5)
+        assert harness.recall(harness.write(drawn), harness.queries(drawn.keys, m)).shape == (m, harness.d_v)
 
     def test_two_stores_of_one_kind_share_nothing(self, key: str) -> None:
-        bench = bench_of(key)
-        lot, other = bench.lot(5), bench.lot(5)
+        harness = harness_of(key)
+        drawn, other = harness.draw(5), harness.draw(5)
         first, second = make_store(key), make_store(key)
-        state = first.write(bench.empty(), lot.keys, lot.values, **lot.extras)
-        before = first.recall(state, lot.keys)
-        second.write(second.empty(bench.d_k, bench.d_v), other.keys, other.values, **other.extras)
-        np.testing.assert_array_equal(first.recall(state, lot.keys), before)
+        state = first.write(harness.empty(), drawn.keys, drawn.values, **drawn.extras)
+        before = first.recall(state, drawn.keys)
+        second.write(second.empty(harness.d_k, harness.d_v), other.keys, other.values, **other.extras)
+        np.testing.assert_array_equal(first.recall(state, drawn.keys), before)
 
     def test_stores_and_states_travel_to_other_processes(self, key: str) -> None:
-        bench = bench_of(key)
-        store: Store = pickle.loads(pickle.dumps(bench.store))
-        assert store == bench.store
-        assert hash(store) == hash(bench.store)
+        harness = harness_of(key)
+        store: Store = pickle.loads(pickle.dumps(harness.store))
+        assert store == harness.store
+        assert hash(store) == hash(harness.store)
 
     def test_threads_writing_from_one_state_do_not_disturb_each_other(self, key: str) -> None:
-        bench = bench_of(key)
-        root = bench.write(bench.lot(17))
-        lots = [bench.lot(3) for _ in range(8)]
-        asked = bench.keys(4)
-        want = [bench.recall(bench.write(lot, root), asked) for lot in lots]
+        harness = harness_of(key)
+        root = harness.write(harness.draw(17))
+        draws = [harness.draw(3) for _ in range(8)]
+        asked = harness.keys(4)
+        want = [harness.recall(harness.write(drawn, root), asked) for drawn in draws]
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda lot: bench.recall(bench.write(lot, root), asked), lots))
+            found = list(pool.map(lambda drawn: harness.recall(harness.write(drawn, root), asked), draws))
         for got, right in zip(found, want, strict=True):
             np.testing.assert_allclose(got, right, rtol=1e-9, atol=1e-9)
 
     def test_what_is_refused_is_an_error_of_the_package_and_of_python(self, key: str) -> None:
-        bench = bench_of(key)
-        lot = bench.lot(5)
-        for bad in (lot.keys[:, :-1], lot.keys.astype(str), np.full(lot.keys.shape, None)):
+        harness = harness_of(key)
+        drawn = harness.draw(5)
+        for bad in (drawn.keys[:, :-1], drawn.keys.astype(str), np.full(drawn.keys.shape, None)):
             with pytest.raises(AssocmemError) as error:
-                bench.store.write(bench.empty(), bad, lot.values, **lot.extras)
+                harness.store.write(harness.empty(), bad, drawn.values, **drawn.extras)
             assert isinstance(error.value, ValueError | TypeError)
 
     @pytest.mark.parametrize("sizes", [(-1, 3), (3, -1), (2.0, 3), ("3", 3), (None, 3), (True, 3)], ids=str)
@@ -140,24 +140,24 @@ class TestEveryStore:
             make_store(key).empty(*sizes)
 
     def test_a_batch_of_no_items(self, key: str) -> None:
-        bench = bench_of(key)
-        lot = bench.lot(3, batch=(0,))
-        out = bench.recall(bench.write(lot), lot.keys)
-        assert out.shape == (0, 3, bench.d_v)
+        harness = harness_of(key)
+        drawn = harness.draw(3, batch=(0,))
+        out = harness.recall(harness.write(drawn), drawn.keys)
+        assert out.shape == (0, 3, harness.d_v)
 
     def test_no_warning_is_raised_on_plain_input(self, key: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            bench = bench_of(key)
-            lot = bench.lot(5)
-            assert np.isfinite(bench.answer(lot, lot.keys)).all()
+            harness = harness_of(key)
+            drawn = harness.draw(5)
+            assert np.isfinite(harness.answer(drawn, drawn.keys)).all()
 
 
 def test_state_size_is_counted_at_three_sizes() -> None:
     for key in stores.names():
-        bench = bench_of(key)
+        harness = harness_of(key)
         for d_k, d_v, n in ((2, 2, 3), (6, 4, 10), (6, 4, 33)):
-            state = bench.write(bench.lot(n, d_k=d_k, d_v=d_v))
+            state = harness.write(harness.draw(n, d_k=d_k, d_v=d_v))
             assert state.size == sum(int(np.size(a)) for a in state.contents.values()), key
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.checks import arrays, extras, laws, numerics, pairs, refusals, regimes, saving, shapes, traits
-from assocmem.checks.harness import Bench, Check
+from assocmem.checks.harness import Check, Harness
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import InputError, UnknownNameError, place_of
 from assocmem.contract.store import Store
@@ -155,7 +155,7 @@ def _run(one: Check, store: Store, library: Any) -> Iterator[str]:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         try:
-            for message in one.run(Bench(store, library, one.name)):
+            for message in one.run(Harness(store, library, one.name)):
                 count += 1
                 if count <= MOST_FINDINGS:
                     yield message

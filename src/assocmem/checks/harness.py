@@ -1,6 +1,6 @@
-"""The bench on which the contract checks try a store: drawn pairs that it accepts, comparisons that speak in words.
+"""The harness on which the contract checks try a store: drawn pairs that it accepts, comparisons that speak in words.
 
-A check is a generator over a `Bench` that yields one sentence for every fault it finds. All data are drawn in
+A check is a generator over a `Harness` that yields one sentence for every fault it finds. All data are drawn in
 NumPy float64 and handed over in the array library under test; all comparisons are made in NumPy.
 """
 
@@ -38,16 +38,16 @@ class Check:
 
     name: str
     about: str
-    run: Callable[[Bench], Findings]
+    run: Callable[[Harness], Findings]
 
 
-def promise(name: str, about: str) -> Callable[[Callable[[Bench], Findings]], Check]:
+def check(name: str, about: str) -> Callable[[Callable[[Harness], Findings]], Check]:
     """Make a check of a generator function."""
     return lambda run: Check(name, about, run)
 
 
 @dataclass(frozen=True)
-class Lot:
+class Drawn:
     """Keys (*batch, n, d_k) and values (*batch, n, d_v) with their extras, as NumPy arrays.
 
     `per_pair` names the extras that have one entry for every pair.
@@ -63,20 +63,20 @@ class Lot:
         """Number of pairs."""
         return int(self.keys.shape[-2])
 
-    def rows(self, which: Any) -> Lot:
+    def rows(self, which: Any) -> Drawn:
         """Return the pairs `which` (a slice or a list of rows), in that order."""
         at = (slice(None),) * (self.keys.ndim - 2) + (which,)
         extras = {name: x[at] if name in self.per_pair else x for name, x in self.extras.items()}
-        return Lot(self.keys[at], self.values[at], extras, self.per_pair)
+        return Drawn(self.keys[at], self.values[at], extras, self.per_pair)
 
-    def item(self, index: tuple[int, ...]) -> Lot:
+    def item(self, index: tuple[int, ...]) -> Drawn:
         """Return one batch item."""
         extras = {name: x[index] for name, x in self.extras.items()}
-        return Lot(self.keys[index], self.values[index], extras, self.per_pair)
+        return Drawn(self.keys[index], self.values[index], extras, self.per_pair)
 
-    def having(self, *, keys: Any = None, values: Any = None, extras: Mapping[str, Numbers] | None = None) -> Lot:
+    def having(self, *, keys: Any = None, values: Any = None, extras: Mapping[str, Numbers] | None = None) -> Drawn:
         """Return a copy with other keys, values or extras."""
-        return Lot(
+        return Drawn(
             self.keys if keys is None else np.asarray(keys),
             self.values if values is None else np.asarray(values),
             self.extras if extras is None else extras,
@@ -84,7 +84,7 @@ class Lot:
         )
 
 
-class Bench:
+class Harness:
     """A store under test in one array library, with a random stream of its own for every check."""
 
     def __init__(self, store: Store, xp: Namespace, name: str) -> None:
@@ -131,7 +131,7 @@ class Bench:
         length = np.linalg.norm(near, axis=-1, keepdims=True)
         return _unit(near / length + 0.4 * _unit(self.rng.standard_normal(near.shape)))
 
-    def lot(
+    def draw(
         self,
         n: int,
         *,
@@ -141,30 +141,30 @@ class Bench:
         keys: Any = None,
         values: Any = None,
         extras: str = "drawn",
-    ) -> Lot:
+    ) -> Drawn:
         """Draw n pairs with their extras: "drawn" inside their ranges, or "plain" at default or upper bound.
 
         Extras that take another's place are left out.
         """
-        drawn = self.keys(n, batch=batch, d_k=d_k) if keys is None else np.asarray(keys)
-        paid = self.values(n, batch=batch, d_v=d_v) if values is None else np.asarray(values)
-        sizes = {"n": n, "d_k": drawn.shape[-1], "d_v": paid.shape[-1]}
+        keys = self.keys(n, batch=batch, d_k=d_k) if keys is None else np.asarray(keys)
+        values = self.values(n, batch=batch, d_v=d_v) if values is None else np.asarray(values)
+        sizes = {"n": n, "d_k": keys.shape[-1], "d_v": values.shape[-1]}
         named = {}
         for extra in self.traits.extras:
             shape = (*batch, *(sizes[a] if isinstance(a, str) else a for a in extra.shape))
             if extra.instead_of or (extras == "plain" and isinstance(extra.default, str)):
                 continue
             named[extra.name] = self.extra(extra, shape) if extras == "drawn" else np.full(shape, _plain(extra))
-        return Lot(drawn, paid, named, frozenset(e.name for e in self.traits.extras if e.per_pair))
+        return Drawn(keys, values, named, frozenset(e.name for e in self.traits.extras if e.per_pair))
 
-    def placing(self, extra: Extra, lot: Lot) -> Lot:
-        """Return the lot with `extra` in the place of the one it can stand for (itself, if there is none)."""
+    def placing(self, extra: Extra, drawn: Drawn) -> Drawn:
+        """Return the pairs with `extra` in the place of the one it can stand for (itself, if there is none)."""
         if not extra.instead_of:
-            return lot
-        given = {name: x for name, x in lot.extras.items() if name != extra.instead_of}
-        sizes = {"n": lot.n, "d_k": lot.keys.shape[-1], "d_v": lot.values.shape[-1]}
+            return drawn
+        given = {name: x for name, x in drawn.extras.items() if name != extra.instead_of}
+        sizes = {"n": drawn.n, "d_k": drawn.keys.shape[-1], "d_v": drawn.values.shape[-1]}
         shape = tuple(sizes[a] if isinstance(a, str) else a for a in extra.shape)
-        return lot.having(extras={**given, extra.name: self.extra(extra, (*lot.keys.shape[:-2], *shape))})
+        return drawn.having(extras={**given, extra.name: self.extra(extra, (*drawn.keys.shape[:-2], *shape))})
 
     def extra(self, extra: Extra, shape: tuple[int, ...]) -> Numbers:
         """Draw an extra uniformly from the middle half of its range (of length 1 where it is unbounded)."""
@@ -182,15 +182,15 @@ class Bench:
         return array
 
     def empty(self, batch: tuple[int, ...] = (), d_k: int | None = None, d_v: int | None = None) -> State:
-        """Return an empty state of the bench's sizes."""
+        """Return an empty state of the harness's sizes."""
         return self.store.empty(self.d_k if d_k is None else d_k, self.d_v if d_v is None else d_v, batch=batch)
 
-    def write(self, lot: Lot, state: State | None = None, dtype: str | None = None) -> State:
-        """Write a lot, into a fresh state of its sizes where none is given."""
+    def write(self, drawn: Drawn, state: State | None = None, dtype: str | None = None) -> State:
+        """Write pairs, into a fresh state of its sizes where none is given."""
         if state is None:
-            state = self.empty(lot.keys.shape[:-2], lot.keys.shape[-1], lot.values.shape[-1])
-        extras = {name: self.give(x, dtype) for name, x in lot.extras.items()}
-        return self.store.write(state, self.give(lot.keys, dtype), self.give(lot.values, dtype), **extras)
+            state = self.empty(drawn.keys.shape[:-2], drawn.keys.shape[-1], drawn.values.shape[-1])
+        extras = {name: self.give(x, dtype) for name, x in drawn.extras.items()}
+        return self.store.write(state, self.give(drawn.keys, dtype), self.give(drawn.values, dtype), **extras)
 
     def recall(self, state: State, queries: Numbers, mask: Any = None, dtype: str | None = None) -> Numbers:
         """Recall and return the answer in NumPy."""
@@ -203,15 +203,15 @@ class Bench:
         mask = None if mask is None else self.give(mask)
         return self.store.ask(state, self.give(queries), mask=mask, **asked)
 
-    def answer(self, lot: Lot, queries: Numbers) -> Numbers:
-        """Write a lot into a fresh state and recall."""
-        return self.recall(self.write(lot), queries)
+    def answer(self, drawn: Drawn, queries: Numbers) -> Numbers:
+        """Write pairs into a fresh state and recall."""
+        return self.recall(self.write(drawn), queries)
 
-    def scan(self, lot: Lot, queries: Numbers, read: str, state: State | None = None) -> tuple[State, Numbers]:
-        """Scan a lot, from a fresh state where none is given."""
-        state = self.empty(lot.keys.shape[:-2]) if state is None else state
-        extras = {name: self.give(x) for name, x in lot.extras.items()}
-        given = (self.give(lot.keys), self.give(lot.values), self.give(queries))
+    def scan(self, drawn: Drawn, queries: Numbers, read: str, state: State | None = None) -> tuple[State, Numbers]:
+        """Scan pairs, from a fresh state where none is given."""
+        state = self.empty(drawn.keys.shape[:-2]) if state is None else state
+        extras = {name: self.give(x) for name, x in drawn.extras.items()}
+        given = (self.give(drawn.keys), self.give(drawn.values), self.give(queries))
         state, out = self.store.scan(state, *given, read=read, **extras)  # type: ignore[arg-type]  # both words tried
         return state, self.read(out)
 
@@ -232,6 +232,10 @@ class Bench:
             if far.max() > tolerance * max(np.abs(want).max(), 1e-3):
                 at = tuple(int(i) for i in np.unravel_index(far.argmax(), far.shape))
                 yield f"{law}: at {at} expected {want[at]:.6g}, got {got[at]:.6g} (they may differ by rounding only)."
+
+    def recalls(self, state: State, queries: Numbers, want: Numbers, law: str) -> Findings:
+        """Yield a sentence unless the state recalls `want`."""
+        yield from self.same(self.recall(state, queries), want, law)
 
     def differ(self, got: Numbers, other: Numbers) -> bool:
         """Say whether two answers differ by more than rounding could explain."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.checks.harness import Bench, Findings, Lot, Numbers, promise
+from assocmem.checks.harness import Drawn, Findings, Harness, Numbers, check
 
 RIDGES = (1e-2, 1e-4, 1e-6, 1e-8)
 """Ridges that fall towards none, times the squared length of keys."""
@@ -18,15 +18,15 @@ NEAR = 1e-3
 """Largest gap, relative to the largest number recalled, between a small ridge and the truth without a warning."""
 
 
-@promise("small-ridge", "as a ridge goes to 0 recalls go smoothly to those of smallest norm, or a warning says why not")
-def small_ridge(bench: Bench) -> Findings:
+@check("small-ridge", "as a ridge goes to 0 recalls go smoothly to those of smallest norm, or a warning says why not")
+def small_ridge(harness: Harness) -> Findings:
     """Write dependent keys at falling ridges, in float64 and float32, for every store that has a ridge."""
-    if "ridge" not in {f.name for f in fields(bench.store)} or bench.traits.keys != "any":
+    if "ridge" not in {f.name for f in fields(harness.store)} or harness.traits.keys != "any":
         return
-    plain = Bench(bench.store, np, "small-ridge")
-    for what, lot in _dependent(bench):
-        queries = bench.keys(4)
-        truth = [_recalled(plain, lot, queries, ridge, "float64")[0] for ridge in RIDGES]
+    plain = Harness(harness.store, np, "small-ridge")
+    for what, drawn in _dependent(harness):
+        queries = harness.keys(4)
+        truth = [_recalled(plain, drawn, queries, ridge, "float64")[0] for ridge in RIDGES]
         gaps = [np.abs(a - b).max() / np.abs(truth[0]).max() for a, b in itertools.pairwise(truth)]
         for ridge, wide, narrow in zip(RIDGES[1:], gaps, gaps[1:], strict=False):
             if narrow > max(wide / 5, NEAR / 10):
@@ -36,24 +36,24 @@ def small_ridge(bench: Bench) -> Findings:
                 )
         for dtype in ("float64", "float32"):
             for ridge, want in zip(RIDGES, truth, strict=True):
-                got, warned = _recalled(bench, lot, queries, ridge, dtype)
+                got, warned = _recalled(harness, drawn, queries, ridge, dtype)
                 if not warned:
-                    yield from bench.same(got, want, f"{what} at ridge {ridge:g} in {dtype}", NEAR)
+                    yield from harness.same(got, want, f"{what} at ridge {ridge:g} in {dtype}", NEAR)
 
 
-def _dependent(bench: Bench) -> Iterator[tuple[str, Lot]]:
-    one, few = bench.keys(1), bench.keys(3)
-    yield "one key written 30 times", bench.lot(30, extras="plain", keys=np.repeat(one, 30, axis=0))
-    yield "collinear keys", bench.lot(12, extras="plain", keys=one * np.linspace(-1, 1, 12)[:, None])
-    yield "three keys written 10 times each", bench.lot(30, extras="plain", keys=np.concatenate([few] * 10))
-    yield "keys of a plane", bench.lot(30, extras="plain", keys=bench.rng.standard_normal((30, 2)) @ few[:2])
+def _dependent(harness: Harness) -> Iterator[tuple[str, Drawn]]:
+    one, few = harness.keys(1), harness.keys(3)
+    yield "one key written 30 times", harness.draw(30, extras="plain", keys=np.repeat(one, 30, axis=0))
+    yield "collinear keys", harness.draw(12, extras="plain", keys=one * np.linspace(-1, 1, 12)[:, None])
+    yield "three keys written 10 times each", harness.draw(30, extras="plain", keys=np.concatenate([few] * 10))
+    yield "keys of a plane", harness.draw(30, extras="plain", keys=harness.rng.standard_normal((30, 2)) @ few[:2])
 
 
-def _recalled(bench: Bench, lot: Lot, queries: Numbers, ridge: float, dtype: str) -> tuple[Numbers, bool]:
+def _recalled(harness: Harness, drawn: Drawn, queries: Numbers, ridge: float, dtype: str) -> tuple[Numbers, bool]:
     """Return the recall at a ridge, and whether a warning of the package came with it."""
     settings: dict[str, Any] = {"ridge": ridge}
-    tried = Bench(replace(bench.store, **settings), bench.xp, "small-ridge")
+    tried = Harness(replace(harness.store, **settings), harness.xp, "small-ridge")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        out = tried.recall(tried.write(lot, dtype=dtype), queries, dtype=dtype)
+        out = tried.recall(tried.write(drawn, dtype=dtype), queries, dtype=dtype)
     return out, any(w.category.__module__.startswith("assocmem.") for w in heard)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from assocmem import stores, theory
-from assocmem.checks.harness import Bench
+from assocmem.checks.harness import Harness
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.kernels.recurrent import RecurrentStore
@@ -34,9 +34,9 @@ def cards() -> dict[str, Any]:
 
 def _held(store: Store) -> State:
     """Return the store's state after 1000 drawn pairs of the kind it takes, with d_k = d_v = 64."""
-    bench = Bench(store, np, "page cards")
-    lot = bench.lot(PAIRS, d_k=WIDTH, d_v=WIDTH, extras="plain")
-    return store.write(store.empty(WIDTH, WIDTH), lot.keys, lot.values, **lot.extras)
+    harness = Harness(store, np, "page cards")
+    drawn = harness.draw(PAIRS, d_k=WIDTH, d_v=WIDTH, extras="plain")
+    return store.write(store.empty(WIDTH, WIDTH), drawn.keys, drawn.values, **drawn.extras)
 
 
 def _card(key: str) -> dict[str, Any]:
