@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from assocmem import stores
+from assocmem import Memory, stores
 from assocmem.checks.harness import Drawn, Harness
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
@@ -102,6 +103,67 @@ class TestFinite:
                 x = module.asarray(np.ones((2, 2), dtype=bool))
                 x = ar.namespace(x).astype(x, dtype)
                 assert ar.all_finite(x, ar.namespace(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype:UserWarning")
+def test_tensors_that_hold_no_plain_numbers_are_refused_by_name() -> None:
+    torch = pytest.importorskip("torch")
+    store, fine = make_store("softmax"), torch.ones(2, 4)
+    state = store.write(store.empty(4, 4), fine, fine)
+    rows = [torch.ones(1, 4), torch.ones(3, 4)]
+    for bad in (
+        fine.to(torch.float8_e4m3fn),
+        fine.to(torch.float8_e5m2),
+        torch.nested.nested_tensor(rows),
+        torch.nested.nested_tensor(rows, layout=torch.jagged),
+        fine.to_sparse(),
+    ):
+        with pytest.raises(DTypeError, match="`keys` must be"):
+            store.write(store.empty(4, 4), bad, fine)
+        with pytest.raises(DTypeError, match="`values` must be"):
+            store.write(store.empty(4, 4), fine, bad)
+        with pytest.raises(DTypeError, match="`queries` must be"):
+            store.recall(state, bad)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch warns of itself where func.jvp loads
+def test_vmap_is_refused_with_batch_axes_and_jacobians_agree_in_both_modes() -> None:
+    torch = pytest.importorskip("torch")
+    func = torch.func
+    rng = np.random.default_rng(0)
+    keys, values = (torch.tensor(0.5 * rng.normal(size=(5, 3))) for _ in range(2))
+    for key in ("delta-net", "optimal-linear", "softmax", "mesa-net"):
+        store = make_store(key)
+
+        def recall(k: Any, store: Store = store) -> Any:
+            return store.recall(store.write(store.empty(3, 3), k, values), values[:2])
+
+        with pytest.raises(InputError, match="use batch axes"):
+            func.vmap(recall)(torch.stack([keys, keys]))
+        torch.testing.assert_close(func.jacfwd(recall)(keys), func.jacrev(recall)(keys), rtol=1e-9, atol=1e-12)
+
+        def total(k: Any, recall: Callable[[Any], Any] = recall) -> Any:
+            return recall(k).sum()
+
+        one, other = func.jacfwd(func.jacrev(total))(keys), func.jacrev(func.jacfwd(total))(keys)
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("key", ["softmax", "delta-net"])
+def test_a_memory_in_torch_copies_numpy_arrays_whatever_their_strides(key: str) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(1)
+    wide = rng.uniform(-0.5, 0.5, size=(12, 10)).astype(np.float32)
+    plain = wide[:4, :5]
+    for x in (plain, wide[::-3, ::-2], wide.T[:5, :4].T, np.broadcast_to(wide[0, :5], (4, 5)), plain.astype(">f4")):
+        own_library, memory = Memory(key, d_k=5, d_v=5), Memory(key, d_k=5, d_v=5, like=torch.zeros(1))
+        own = {"strength": np.linspace(0.2, 0.8, 4, dtype=np.float32)[::-1]} if key == "delta-net" else {}
+        asked = {"mask": np.array([[True, False, True, True]])[:, ::-1]} if key == "softmax" else {}
+        own_library.write(x, x[::-1], **own)
+        memory.write(x, x[::-1], **own)
+        got = memory.recall(x[:, ::-1], **asked)
+        assert isinstance(got, torch.Tensor)
+        np.testing.assert_allclose(got.numpy(), own_library.recall(x[:, ::-1], **asked), rtol=1e-5, atol=1e-6)
 
 
 def test_names_of_dtypes() -> None:

@@ -1273,6 +1273,34 @@ class Warns(Sum):
         return super().get(state, queries, ask)
 
 
+@twin("forward-mode", library="torch")
+@dataclass(frozen=True)
+class LosesTangents(Sum):
+    """Keeps what carries a gradient in reverse mode and detaches all else."""
+
+    def put(self, state, keys, values, **extras):
+        sums = super().put(state, keys, values)
+        return sums if sums["W"].requires_grad else {"W": sums["W"].detach()}
+
+
+@twin("reverse-mode", library="torch")
+@dataclass(frozen=True)
+class Detaches(Sum):
+    """Lets no gradient through."""
+
+    def get(self, state, queries, ask):
+        return super().get(state, queries.detach(), ask)
+
+
+@twin("vmap", library="torch")
+@dataclass(frozen=True)
+class Branches(Sum):
+    """Looks at the numbers before the door has seen them."""
+
+    def write(self, state, keys, values, **extras):
+        return super().write(state, keys if keys[0, 0] > 0 else +keys, values, **extras)
+
+
 @twin("small-ridge")
 @dataclass(frozen=True)
 class PlainRidge(Sum):

@@ -75,14 +75,16 @@ class Memory:
         Parameters
         ----------
         keys: (*batch, n, d_k), or (d_k,) for a single pair; values: (*batch, n, d_v), or (d_v,). Arrays of one
-            library, or Python sequences of numbers, which take the dtype of what is stored.
+            library, or Python sequences of numbers, which take the dtype of what is stored. A memory kept in another
+            library copies NumPy's arrays.
         extras: the further arrays that the store takes (`traits.extras`).
 
         Raises InputError for shapes that do not fit, NonFiniteError for NaN or infinity; nothing is changed then.
         """
         with self._lock:
             state, keys, values = self._pairs(keys, values)
-            self._state = self._store.write(state, keys, values, **extras)
+            given = {name: self._own(x, name) for name, x in extras.items()}
+            self._state = self._store.write(state, keys, values, **given)
 
     def recall(self, queries: Array, return_weights: bool = False, mask: Array | None = None, **options: Any) -> Any:
         """Return what is recalled for each query, with the recall weights where `return_weights`.
@@ -98,6 +100,7 @@ class Memory:
         Returns (..., m, d_v), for a single query (*batch, d_v), or the tuple of that and weights (..., m, n).
         """
         queries, single = self._queries(queries, self.state)
+        mask = self._own(mask, "mask")
         found = self._store.ask(self.state, queries, mask=mask, want="weights" if return_weights else (), **options)
         values = found.values[..., 0, :] if single else found.values
         if found.weights is None:
@@ -112,7 +115,8 @@ class Memory:
 
         Parameters as for `Store.ask`; the recall of a single query has m = 1.
         """
-        return self._store.ask(self.state, self._queries(queries, self.state)[0], mask=mask, want=want, **options)
+        queries, mask = self._queries(queries, self.state)[0], self._own(mask, "mask")
+        return self._store.ask(self.state, queries, mask=mask, want=want, **options)
 
     def merge(self, *others: Memory) -> Memory:
         """Return a new Memory that holds this one's pairs and those of `others`, in order; none of them changes.
@@ -276,16 +280,25 @@ class Memory:
         return queries, single
 
     def _array(self, x: Any, name: str) -> Array:
-        """Return `x` as an array; Python numbers take the library and dtype of what is stored."""
-        if type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative:
-            return x
+        """Return `x` as an array; Python numbers take the library and dtype of what is stored.
+
+        NumPy's arrays are copied to the library and device of a memory that is kept in another one.
+        """
         state = self._state
+        plain = self._options["like"] is None if state is None else state.xp is np
+        if plain and type(x) is np.ndarray and x.dtype.kind == "f" and x.dtype.isnative:
+            return x
         fixed = state is not None and bool(state.n or state.pinned)
         like = next(iter(state.contents.values()), None) if state is not None and fixed else self._options["like"]
         array = ar.as_array(x, name, like=like)
+        if like is not None and type(array) is np.ndarray and not isinstance(like, np.ndarray):
+            array = ar.namespace(like).asarray(np.array(array, order="C"), device=ar.device_of(like))
         if state is not None and fixed and isinstance(x, list | tuple | float | int) and self.traits.keys != "ids":
             array = state.xp.astype(array, state.io_dtype)
         return array
+
+    def _own(self, x: Any, name: str) -> Any:
+        return self._array(x, name) if isinstance(x, np.ndarray) else x
 
 
 def _sample(like: Array | None) -> Array | None:

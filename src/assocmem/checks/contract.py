@@ -18,7 +18,19 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.checks import arrays, extras, laws, numerics, pairs, refusals, regimes, saving, shapes, traits
+from assocmem.checks import (
+    arrays,
+    derivatives,
+    extras,
+    laws,
+    numerics,
+    pairs,
+    refusals,
+    regimes,
+    saving,
+    shapes,
+    traits,
+)
 from assocmem.checks.harness import Check, Harness
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import InputError, UnknownNameError, place_of
@@ -36,6 +48,7 @@ _ROOMS = (
     extras,
     regimes,
     numerics,
+    derivatives,
     saving,
 )
 _CAUSES = ("deterministic", "pure-reads")

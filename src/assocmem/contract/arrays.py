@@ -57,10 +57,27 @@ def as_array(x: Any, name: str, *, like: Array | None = None) -> Array:
     xp = namespace(x)
     if not xp.isdtype(x.dtype, ("bool", "integral", "real floating")):
         raise DTypeError(f"`{name}` must hold real numbers; got dtype {x.dtype}.")
-    if array_api_compat.is_torch_array(x) and (str(x.layout) != "torch.strided" or x.is_meta):
-        kind = "a meta tensor, which holds no numbers" if x.is_meta else f"the layout {x.layout}"
-        raise DTypeError(f"`{name}` must be a dense tensor that holds its numbers; got {kind}.")
+    if xp.isdtype(x.dtype, "real floating") and dtype_name(x.dtype) not in FLOATS:
+        raise DTypeError(f"`{name}` must be of {', '.join(FLOATS)} or whole numbers; got dtype {x.dtype}.")
+    if array_api_compat.is_torch_array(x):
+        _require_plain_tensor(x, name)
     return x
+
+
+def _require_plain_tensor(x: Array, name: str) -> None:
+    if x.is_nested or str(x.layout) != "torch.strided" or x.is_meta:
+        kind = "a meta tensor, which holds no numbers" if x.is_meta else f"the layout {x.layout}"
+        raise DTypeError(
+            f"`{name}` must be a dense tensor that holds its numbers; got {'a nested one' if x.is_nested else kind}."
+        )
+    functorch = sys.modules["torch"]._C._functorch
+    while functorch.is_functorch_wrapped_tensor(x):
+        if functorch.is_batchedtensor(x):
+            raise InputError(
+                f"`{name}` came through torch.func.vmap, inside which no number can be checked; use batch axes: "
+                "empty(..., batch=(...)) and arrays (*batch, n, width)."
+            )
+        x = functorch.get_unwrapped(x)
 
 
 def _numpy_input(x: Any, name: str) -> np.ndarray[Any, Any]:
@@ -191,12 +208,14 @@ def contiguous(x: Array) -> Array:
 
 
 def to_numpy(x: Array) -> np.ndarray[Any, Any]:
-    """Return `x` as a NumPy array in host memory, detached from any gradient."""
+    """Return `x` as a NumPy array in host memory, detached from any gradient and from torch.func's wrappers."""
     if array_api_compat.is_torch_array(x):
-        x = x.detach().cpu()
-        if dtype_name(x.dtype) == "bfloat16":
-            x = x.float()
-        return cast("np.ndarray[Any, Any]", x.numpy())
+        inner = sys.modules["torch"]._C
+        while inner._functorch.is_functorch_wrapped_tensor(x):
+            x = inner._functorch.get_unwrapped(x)
+        with inner._DisableFuncTorch():  # inside torch.func nothing else lets numbers out
+            x = x.detach().cpu()
+            return cast("np.ndarray[Any, Any]", (x.float() if dtype_name(x.dtype) == "bfloat16" else x).numpy())
     if array_api_compat.is_numpy_array(x):
         return np.asarray(x)
     if hasattr(x, "__array__"):
@@ -211,13 +230,34 @@ def can_write_in_place(x: Array) -> bool:
     if array_api_compat.is_torch_array(x):
         # What was made in torch's inference mode may be changed there only.
         frozen = x.is_inference() and not sys.modules["torch"].is_inference_mode_enabled()
-        return not (x.requires_grad or frozen)
+        return not (frozen or carries_gradient(x))
     return bool(array_api_compat.is_writeable_array(x))
 
 
 def carries_gradient(x: Array) -> bool:
-    """Say whether derivatives are being recorded for `x`."""
-    return type(x) is not np.ndarray and bool(array_api_compat.is_torch_array(x) and x.requires_grad)
+    """Say whether derivatives are being recorded for `x`: in reverse mode, in forward mode or by torch.func."""
+    if type(x) is np.ndarray or not array_api_compat.is_torch_array(x):
+        return False
+    torch = sys.modules["torch"]
+    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return True
+    return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+
+
+def times(x: Array, y: Array) -> Array:
+    """Return x y, of the shape of x; in the memory of x where that loses no derivative."""
+    if not can_write_in_place(x) or carries_gradient(y):
+        return x * y
+    x *= y
+    return x
+
+
+def plus(x: Array, y: Array) -> Array:
+    """Return x + y, of the shape of x; in the memory of x where that loses no derivative."""
+    if not can_write_in_place(x) or carries_gradient(y):
+        return x + y
+    x += y
+    return x
 
 
 def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
@@ -231,4 +271,6 @@ def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
     buffer[..., start:stop, :] = rows
 
 
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+"""Names of the floating dtypes that stores take."""
 FloatName: TypeAlias = Literal["float16", "bfloat16", "float32", "float64"]

@@ -168,8 +168,7 @@ def _masked(products: Array, read: str) -> Array:
     """Return products (..., C, C), which are overwritten, with zeros for the pairs that a query does not see."""
     xp, size = ar.namespace(products), int(products.shape[-1])
     ones = xp.ones((size, size), dtype=products.dtype, device=ar.device_of(products))
-    products *= xp.tril(ones, k=0 if read == "after" else -1)
-    return products
+    return ar.times(products, xp.tril(ones, k=0 if read == "after" else -1))
 
 
 class Rows:
@@ -186,10 +185,12 @@ class Rows:
 
     def add(self, block: Array) -> None:
         """Take the recalls (*batch, m, d_v) of the next m pairs."""
-        if not ar.can_write_in_place(block):
+        *batch, count, d_v = block.shape
+        if self._blocks or not ar.can_write_in_place(block):
+            if self._whole is not None:
+                self._blocks, self._whole = [self._whole[..., : self._used, :]], None
             self._blocks.append(block)
             return
-        *batch, count, d_v = block.shape
         if self._whole is None:
             xp = ar.namespace(block)
             self._whole = xp.empty((*batch, self._n, d_v), dtype=block.dtype, device=ar.device_of(block))
@@ -198,9 +199,7 @@ class Rows:
 
     def joined(self) -> Array:
         """Return the recalls of all pairs."""
-        if self._whole is not None:
-            return self._whole
-        return ar.namespace(self._blocks[0]).concat(self._blocks, axis=-2)
+        return ar.namespace(self._blocks[0]).concat(self._blocks, axis=-2) if self._blocks else self._whole
 
 
 def outer_chunks(
@@ -263,10 +262,7 @@ def delta_chunks(
         slowed = None if decay is None else _cut_flat(decay, start, count, size)
         steps = _cut_flat(strength, start, count, size)[..., None]
         ready = _prepared(keys_in, asked, slowed, read, gram=True)
-        system = ready.gram
-        system *= steps
-        solve = inverse_unit_lower(system)
-        solve *= transpose(steps)
+        solve = ar.times(inverse_unit_lower(ar.times(ready.gram, steps)), transpose(steps))
         states, changes = [], []
         for c in range(count):
             change = solve[..., c, :, :] @ (values_in[..., c, :, :] - ready.probes[..., c, :, :] @ state)
@@ -280,8 +276,7 @@ def delta_chunks(
 
 def _recalled(ready: _Prepared, states: Array, changes: Array) -> Array:
     """Return the recalls (*batch, count C, d_v) of chunks that met `states` and wrote `changes`."""
-    found = ready.readers @ states
-    found += ready.scores @ changes
+    found = ar.plus(ready.readers @ states, ready.scores @ changes)
     *batch, count, size, d_v = found.shape
     return ar.namespace(found).reshape(found, (*batch, count * size, d_v))
 
