@@ -23,7 +23,7 @@ from assocmem.stores import make_store
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.outer import OuterProduct
 from assocmem.theory import old_value_left, ratio_by_age, signal_by_age
-from assocmem.theory.decay import log_geometric
+from assocmem.theory.forgetting import log_geometric
 
 Z = 4.5
 D, N, TRIALS = 6, 14, 6000

@@ -7,12 +7,12 @@ V^T σ(K x) with independent uniform unit keys, at any width, also with a noisy 
 formula.
 """
 
-from assocmem.theory import decay, kernel_sum, momentum, optimal, softmax  # noqa: F401 - they register their answers
+from assocmem.theory import forgetting, kernel_sum, least_squares, softmax  # noqa: F401 - they register their answers
 from assocmem.theory.answer import none
 from assocmem.theory.design import Design, Requirement, best_sharpness, design, requirement
 from assocmem.theory.gaussian import gaussian_capacity, gaussian_ratio
-from assocmem.theory.keylaws import effective_ratio
-from assocmem.theory.optimal import optimal_rule
+from assocmem.theory.key_laws import effective_ratio
+from assocmem.theory.least_squares import optimal_rule
 from assocmem.theory.questions import capacity, old_value_left, ratio, ratio_by_age, signal_by_age, steady_statistic
 from assocmem.theory.retrieval import choice_capacity, listwise_capacity
 

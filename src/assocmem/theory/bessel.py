@@ -11,8 +11,8 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from assocmem.theory.domain import EPS
-from assocmem.theory.law import stirling_remainder
+from assocmem.theory.answer import EPS
+from assocmem.theory.similarity_law import stirling_remainder
 
 _SWITCH = 40.0
 _TERMS = 12

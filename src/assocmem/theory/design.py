@@ -15,17 +15,19 @@ from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import Form, LeastSquares
 from assocmem.maps.activations import Exp
 from assocmem.theory import questions
-from assocmem.theory.answer import none, plain, predict
-from assocmem.theory.bessel import log_mean_exp, mean_cosine
-from assocmem.theory.domain import (
+from assocmem.theory.answer import (
     EPS,
     checked_cosine,
     checked_memories,
     checked_ratio,
     checked_width,
     log_others,
+    none,
+    plain,
+    predict,
     regime,
 )
+from assocmem.theory.bessel import log_mean_exp, mean_cosine
 from assocmem.theory.roots import root
 
 _SHARPEST = 1e150

@@ -8,25 +8,22 @@ they miss the ratio by a factor of 5.6.
 from __future__ import annotations
 
 import math
-from functools import singledispatch
-
-import numpy as np
 
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
-from assocmem.maps.activations import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.activations import Activation, Exp
 from assocmem.maps.sharpness import Sharpness
-from assocmem.theory.answer import none, predict
-from assocmem.theory.domain import (
+from assocmem.theory.answer import (
     checked_cosine,
     checked_memories,
     checked_ratio,
     checked_width,
     log_others,
+    none,
+    predict,
 )
-from assocmem.theory.law import log_gamma_ratio
-from assocmem.theory.moments import log_signal
-from assocmem.theory.quadrature import Floats, LogValue, log_integral_of_square
+from assocmem.theory.moments import Normal, log_mean_square, log_signal
+from assocmem.theory.quadrature import LogValue
 
 _SOURCE = "Gaussian approximation s ~ N(0, 1/d)"
 
@@ -47,8 +44,8 @@ def gaussian_ratio(
     cosine = checked_cosine(cosine, width)
     sigma = form.at(n, d)
     words = _words(width, cosine)
-    moment, own = _mean_square(sigma, width), log_signal(sigma, cosine)
-    if moment is None or own.log == -math.inf:
+    moment, own = log_mean_square(sigma, Normal(width)), log_signal(sigma, cosine)
+    if math.isnan(moment.log) or own.log == -math.inf:
         return none("ratio", _reason(moment), regime=words, source=_SOURCE)
     count = math.log(n) if isinstance(sigma, Exp) else log_others(n)
     log = 0.5 * (count + moment.log) - own.log
@@ -70,69 +67,18 @@ def gaussian_capacity(
     if form.depends_on_n:
         return none("capacity", "beta depends on M; `capacity` follows it", regime=words, source=_SOURCE)
     sigma = form.at(1, d)
-    moment, own = _mean_square(sigma, width), log_signal(sigma, cosine)
-    if moment is None or own.log == -math.inf or moment.log == -math.inf:
+    moment, own = log_mean_square(sigma, Normal(width)), log_signal(sigma, cosine)
+    if math.isnan(moment.log) or own.log == -math.inf or moment.log == -math.inf:
         return none("capacity", _reason(moment), regime=words, source=_SOURCE)
     log = 2 * math.log(wanted) + 2 * own.log - moment.log
     return predict("capacity", log, regime=words, source=_SOURCE, exact=False, error=moment.error + 2 * own.error)
-
-
-@singledispatch
-def _mean_square(sigma: Activation, d: float) -> LogValue | None:
-    """Return ln E σ(s)^2 for s ~ N(0, 1/d), None where σ need not be defined beyond [-1, 1]."""
-    return None
-
-
-@_mean_square.register
-def _(sigma: Linear, d: float) -> LogValue | None:
-    return LogValue(-math.log(d), 0.0, "1/d")
-
-
-@_mean_square.register
-def _(sigma: ReLU, d: float) -> LogValue | None:
-    """A half of (2/d)^p Γ(p+1/2)/sqrt(π); with a threshold, quadrature."""
-    if sigma.bias != 0:
-        return _by_quadrature(sigma, d)
-    return LogValue(sigma.power * math.log(2 / d) + log_gamma_ratio(0.5, sigma.power) - math.log(2), 0.0, "moments")
-
-
-@_mean_square.register
-def _(sigma: Exp, d: float) -> LogValue | None:
-    log = -math.inf if math.isinf(sigma.beta) else 2 * sigma.beta * (sigma.beta / d - 1)
-    return LogValue(log, 0.0, "e^(2 beta^2/d - 2 beta)")
-
-
-@_mean_square.register
-def _(sigma: ExpSeries, d: float) -> LogValue | None:
-    """Sum over i + j = 2k of (beta^2k/(i! j!)) (2k-1)!!/d^k."""
-    p = np.arange(sigma.terms)
-    if sigma.beta == 0:
-        return LogValue(0.0, 0.0, "moments")
-    logs = p * math.log(sigma.beta) - np.array([math.lgamma(i + 1.0) for i in p])
-    degree = p[:, None] + p[None, :]
-    moments = np.array([log_gamma_ratio(0.5, k / 2) + k / 2 * math.log(2 / d) for k in range(2 * sigma.terms - 1)])
-    terms = np.where(degree % 2 == 0, logs[:, None] + logs[None, :] + moments[degree], -np.inf)
-    return LogValue(float(np.logaddexp.reduce(terms, axis=None)), 0.0, "moments")
-
-
-@_mean_square.register(GELU)
-@_mean_square.register(Swish)
-@_mean_square.register(SwiGLU)
-def _by_quadrature(sigma: Activation, d: float) -> LogValue | None:
-    scale = 1 / math.sqrt(d)
-
-    def density(s: Floats) -> Floats:
-        return 0.5 * math.log(d / (2 * math.pi)) - 0.5 * d * s * s
-
-    marks = np.concatenate([scale * np.arange(-40.0, 41.0), [b for b in sigma.breaks if abs(b) < 40 * scale]])
-    return log_integral_of_square(sigma, density, lambda s: s, np.unique(marks))
 
 
 def _words(d: float, cosine: float) -> str:
     return f"s ~ N(0, 1/d), d = {d:g}, query cosine {cosine:g}; leading order in large d and M"
 
 
-def _reason(moment: LogValue | None) -> str:
-    if moment is None:
+def _reason(moment: LogValue) -> str:
+    if math.isnan(moment.log):
         return "no Gaussian approximation: this activation is known on [-1, 1] only"
     return "no finite value: the signal or the interference is 0"

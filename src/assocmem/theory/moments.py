@@ -7,58 +7,117 @@ it with `log_mean_square`; to leave it to quadrature, do nothing.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache, singledispatch
 
 import numpy as np
 
 from assocmem.maps.activations import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.theory.answer import EPS
 from assocmem.theory.bessel import log_mean_exp, log_mean_exp_error
-from assocmem.theory.domain import EPS
-from assocmem.theory.law import log_abs_moment
-from assocmem.theory.quadrature import LogValue, log_abs, log_mean_of_square
+from assocmem.theory.quadrature import Floats, LogValue, log_abs, log_integral_of_square, log_mean_of_square
+from assocmem.theory.similarity_law import log_abs_moment, log_gamma_ratio
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """The law of the similarity of two independent uniform unit keys of width d, 1 or >= 2."""
+
+    d: float
+
+    def log_abs_moment(self, q: float) -> float:
+        """Return ln E |s|^q."""
+        return log_abs_moment(q, self.d)
+
+    def log_widths(self, k: Floats) -> Floats:
+        """Return ln of (2k-1) E s^(2k-2) / E s^(2k), k >= 1."""
+        return np.asarray(np.log(self.d + 2 * k - 2))
+
+    def log_mean_exp(self, t: float) -> LogValue:
+        """Return ln E e^(t (s - 1))."""
+        log = log_mean_exp(t, self.d)
+        method = "E e^(ts) = Γ(d/2) (2/t)^(d/2-1) I_{d/2-1}(t), t = 2 beta"
+        return LogValue(log, log_mean_exp_error(t, log), method)
+
+    def integral(self, sigma: Activation) -> LogValue:
+        """Return ln E σ(s)^2 by quadrature."""
+        return log_mean_of_square(sigma, self.d)
+
+    def unknown(self, sigma: Activation) -> LogValue:
+        """Return ln E σ(s)^2 of a function known on [-1, 1] alone."""
+        return log_mean_of_square(sigma, self.d)
+
+
+@dataclass(frozen=True)
+class Normal:
+    """s ~ N(0, 1/d), the large-d limit of `Sphere`, with the same methods."""
+
+    d: float
+
+    def log_abs_moment(self, q: float) -> float:
+        """Return ln E |s|^q."""
+        return q / 2 * math.log(2 / self.d) + log_gamma_ratio(0.5, q / 2)
+
+    def log_widths(self, k: Floats) -> Floats:
+        """Return ln d, k times over."""
+        return np.full(k.shape, math.log(self.d))
+
+    def log_mean_exp(self, t: float) -> LogValue:
+        """Return ln E e^(t (s - 1))."""
+        return LogValue(t * (t / (2 * self.d) - 1), 0.0, "E e^(ts) = e^(t^2/2d)")
+
+    def integral(self, sigma: Activation) -> LogValue:
+        """Return ln E σ(s)^2 by quadrature."""
+        d, scale = self.d, 1 / math.sqrt(self.d)
+        marks = np.concatenate([scale * np.arange(-40.0, 41.0), [b for b in sigma.breaks if abs(b) < 40 * scale]])
+        return log_integral_of_square(
+            sigma, lambda s: 0.5 * math.log(d / (2 * math.pi)) - 0.5 * d * s * s, lambda s: s, np.unique(marks)
+        )
+
+    def unknown(self, sigma: Activation) -> LogValue:
+        """Return NaN: no answer for a function known on [-1, 1] alone."""
+        return LogValue(math.nan, math.inf, "σ need not be defined beyond [-1, 1]")
 
 
 @singledispatch
-def log_mean_square(sigma: Activation, d: float) -> LogValue:
-    """Return ln E σ(s)^2, s the similarity of two independent uniform unit keys of width d (1 or >= 2)."""
-    return log_mean_of_square(sigma, d)
+def log_mean_square(sigma: Activation, law: Sphere | Normal) -> LogValue:
+    """Return ln E σ(s)^2, s by the law."""
+    return law.unknown(sigma)
 
 
 @log_mean_square.register
-def _(sigma: Linear, d: float) -> LogValue:
-    return LogValue(-math.log(d), 0.0, "E s^2 = 1/d")
+def _(sigma: Linear, law: Sphere | Normal) -> LogValue:
+    return LogValue(-math.log(law.d), 0.0, "E s^2 = 1/d")
 
 
 @log_mean_square.register(GELU)
 @log_mean_square.register(Swish)
 @log_mean_square.register(SwiGLU)
 @lru_cache(maxsize=1024)
-def _by_quadrature(sigma: Activation, d: float) -> LogValue:
+def _by_quadrature(sigma: Activation, law: Sphere | Normal) -> LogValue:
     """Quadrature, remembered: a curve over M asks for one and the same moment at every point."""
-    return log_mean_of_square(sigma, d)
+    return law.integral(sigma)
 
 
 @log_mean_square.register
-def _(sigma: ReLU, d: float) -> LogValue:
-    """A half of E |s|^(2p), as half the terms vanish; with a threshold, quadrature split there."""
+def _(sigma: ReLU, law: Sphere | Normal) -> LogValue:
+    """A half of E |s|^(2p), as half the terms vanish; with a bias, quadrature split there."""
     if sigma.bias != 0:
-        return _by_quadrature(sigma, d)
-    log = log_abs_moment(2 * sigma.power, d) - math.log(2)
+        return _by_quadrature(sigma, law)
+    log = law.log_abs_moment(2 * sigma.power) - math.log(2)
     return LogValue(log, 8 * EPS * (1 + abs(log)), "E max(0, s)^(2p) = Γ(p+1/2) Γ(d/2) / (2 sqrt(π) Γ(p+d/2))")
 
 
 @log_mean_square.register
-def _(sigma: Exp, d: float) -> LogValue:
+def _(sigma: Exp, law: Sphere | Normal) -> LogValue:
     """E e^(2 beta (s-1)); at infinite beta only s = 1 is left, which has probability 1/2 for d = 1 and else 0."""
     if math.isinf(sigma.beta):
-        return LogValue(-math.log(2) if d == 1 else -math.inf, 0.0, "P(s = 1)")
-    log = log_mean_exp(2 * sigma.beta, d)
-    method = "E e^(ts) = Γ(d/2) (2/t)^(d/2-1) I_{d/2-1}(t), t = 2 beta"
-    return LogValue(log, log_mean_exp_error(2 * sigma.beta, log), method)
+        return LogValue(-math.log(2) if law == Sphere(1) else -math.inf, 0.0, "P(s = 1)")
+    return law.log_mean_exp(2 * sigma.beta)
 
 
 @log_mean_square.register
-def _(sigma: ExpSeries, d: float) -> LogValue:
+def _(sigma: ExpSeries, law: Sphere | Normal) -> LogValue:
     """Sum over k of c_2k beta^(2k) E s^(2k): odd moments vanish, and every term is positive.
 
     c_2k = sum over i + j = 2k, i, j < n, of 1/(i! j!) = 4^k/(2k)! times the probability that 2k fair coins show
@@ -74,7 +133,7 @@ def _(sigma: ExpSeries, d: float) -> LogValue:
     partial = np.ones(n)
     cut = 2 * k >= n
     partial[cut] = 1 - 2 * betainc(n, 2 * k[cut] - n + 1, 0.5)
-    factor = 2 * np.log(2 * beta) - np.log(2.0 * k[1:]) - np.log(d + 2 * k[1:] - 2)
+    factor = 2 * np.log(2 * beta) - np.log(2.0 * k[1:]) - law.log_widths(k[1:])
     logs = np.concatenate([[0.0], np.cumsum(factor)]) + np.log(partial)
     top = float(logs.max())
     log = top + math.log(math.fsum(np.exp(logs - top)))

@@ -18,8 +18,8 @@ import numpy as np
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.maps.activations import Activation
-from assocmem.theory.domain import EPS
-from assocmem.theory.law import log_density
+from assocmem.theory.answer import EPS
+from assocmem.theory.similarity_law import log_density
 
 Floats: TypeAlias = "np.ndarray[Any, Any]"
 

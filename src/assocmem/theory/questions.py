@@ -1,25 +1,63 @@
 """The questions that theory answers, one function each, by the form of a store (`contract.form`).
 
-A form answers a question where a file of this room registers it; every other form, and None for a store without one,
-gets "none" with a reason.
+A form answers a question where a file of this room registers an answer for it; every other form, and None for a store
+without one, gets "none" with a reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction, Statistic
 from assocmem.contract.form import Form
-from assocmem.theory.answer import none
+from assocmem.theory import answer
+from assocmem.theory.answer import checked_age, checked_cosine, checked_memories, checked_ratio, checked_width
 
 SIGNAL, LEFT = "signal left", "old value left"
 LARGEST = 1e300
 """The M up to which a capacity is looked for where the sharpness follows M."""
 
 
-@singledispatch
+@dataclass(frozen=True)
+class Asked:
+    """A question, its numbers checked: what `ratio`, `capacity` and the questions about ages hand to a form's answer.
+
+    n: memories M; of a capacity the largest M to look for. wanted: the ratio that a capacity is asked for. settings:
+    of the law of keys. age: pairs written after the target; of old values the keys that were written again.
+    """
+
+    quantity: str
+    d: float
+    n: float = 1.0
+    cosine: float = 1.0
+    statistic: Statistic = "rms"
+    law: str = "sphere"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    wanted: float = 1.0
+    age: int = 0
+    d_v: int = 64
+
+    def none(self, reason: str, *, regime: str = "", source: str = "", statistic: str = "") -> Prediction:
+        """Return the answer "none", with its reason."""
+        statistic = statistic or self.statistic
+        return answer.none(self.quantity, reason, statistic=statistic, regime=regime, source=source)
+
+    def predict(self, log_value: float, **how: Any) -> Prediction:
+        """Return the prediction e^log_value; see `answer.predict`."""
+        return answer.predict(self.quantity, log_value, **{"statistic": self.statistic} | how)
+
+    def unknown(self, form: Any) -> Prediction:
+        """Return the answer of a form for which there is no formula; InputError for what is no form."""
+        if not isinstance(form, Form | None):
+            raise InputError(f"`form` must be a store's form, an Activation, a Sharpness or None; got {form!r}.")
+        words = "this store" if form is None else form.words
+        return self.none(f"there is no formula for {words} that gives the {self.quantity}")
+
+
 def ratio(
     form: Any,
     d: float,
@@ -37,7 +75,7 @@ def ratio(
     form : Form, Activation, Sharpness or None
         A store's form; an activation stands for the kernel sum over it, a sharpness for softmax with beta(M).
     d : float
-        Width of the keys, 1 or >= 2; fractional ones (effective dimensions) where the formula holds for them.
+        Width of the keys, 1 or >= 2 (verified to 4096).
     n_memories : float
         M >= 1, the target counted; any size a float holds.
     cosine : float
@@ -46,7 +84,7 @@ def ratio(
         Over draws of keys and values.
     law : str
         Law of the keys: "sphere" (independent, uniform, length one), or another with its `settings`, see
-        `theory.keylaws`.
+        `theory.key_laws`.
 
     Returns
     -------
@@ -68,12 +106,12 @@ def ratio(
     >>> round(ratio(LeastSquares(), 64, 1024, statistic="mean").value, 4)  # measured 3.8756
     3.8758
     >>> ratio(None, 64, 10).reason
-    'there is no formula for this store'
+    'there is no formula for this store that gives the ratio'
     """
-    return _none("ratio", form, statistic)
+    width, n = checked_width(d), checked_memories(n_memories)
+    return answer_ratio(form, Asked("ratio", width, n, checked_cosine(cosine, width), statistic, law, settings))
 
 
-@singledispatch
 def capacity(
     form: Any,
     d: float,
@@ -96,10 +134,11 @@ def capacity(
     >>> [round(capacity(LeastSquares(), 64, statistic=s, law="gaussian").value) for s in ("mean", "rms", "median")]
     [127, 126, 128]
     """
-    return _none("capacity", form, statistic)
+    width, end, wanted = checked_width(d), checked_memories(largest), checked_ratio(ratio)
+    cosine = checked_cosine(cosine, width)
+    return answer_capacity(form, Asked("capacity", width, end, cosine, statistic, law, wanted=wanted))
 
 
-@singledispatch
 def signal_by_age(form: Any, d: int, age: int, *, statistic: Statistic = "rms", d_v: int = 64) -> Prediction:
     """Return the weight of the pair written `age` pairs ago over that of the newest one, for uniform unit keys.
 
@@ -112,10 +151,10 @@ def signal_by_age(form: Any, d: int, age: int, *, statistic: Statistic = "rms", 
     >>> [round(signal_by_age(DeltaRule(), 64, 64, statistic=s).value, 4) for s in ("mean", "rms")]
     [0.365, 0.3726]
     """
-    return _none(SIGNAL, form, statistic, "for what is left of older pairs in ")
+    asked = Asked(SIGNAL, checked_width(d), statistic=statistic, age=checked_age(age), d_v=d_v)
+    return answer_signal_by_age(form, asked)
 
 
-@singledispatch
 def ratio_by_age(form: Any, d: int, n_memories: float, age: int) -> Prediction:
     """Return the ratio of the pair written `age` pairs ago among M, for uniform unit keys asked with the pair's own.
 
@@ -126,10 +165,10 @@ def ratio_by_age(form: Any, d: int, n_memories: float, age: int) -> Prediction:
     >>> ratio_by_age(Decay(1.0), 64, 65, 10).value, round(ratio_by_age(DeltaRule(), 64, 1000, 30).value, 3)
     (1.0, 1.237)
     """
-    return _none("ratio", form, "rms", "for the ratio by age of ")
+    n = checked_memories(n_memories)
+    return answer_ratio_by_age(form, Asked("ratio", checked_width(d), n, age=checked_age(age, n)))
 
 
-@singledispatch
 def old_value_left(form: Any, d: int, n_memories: int, rewritten: int) -> Prediction:
     """Return what is left of an old value's weight after `rewritten` of M keys, its own among them, were written again.
 
@@ -140,7 +179,18 @@ def old_value_left(form: Any, d: int, n_memories: int, rewritten: int) -> Predic
     >>> old_value_left(Decay(1.0), 64, 10, 5).value, old_value_left(LeastSquares(), 64, 10, 5).value
     (1.0, 0.5)
     """
-    return _none(LEFT, form, "median", "with other keys written in between for ")
+    asked = Asked(LEFT, checked_width(d), checked_memories(n_memories), statistic="median", age=checked_age(rewritten))
+    return answer_old_value_left(form, asked)
+
+
+def _unknown(form: Any, asked: Asked) -> Prediction:
+    return asked.unknown(form)
+
+
+answer_ratio, answer_capacity = singledispatch(_unknown), singledispatch(_unknown)
+answer_signal_by_age, answer_ratio_by_age = singledispatch(_unknown), singledispatch(_unknown)
+answer_old_value_left = singledispatch(_unknown)
+"""What a form's file registers its answers with: functions of the form and of what is asked."""
 
 
 @singledispatch
@@ -150,10 +200,3 @@ def steady_statistic(form: Any, cosine: float = 1.0) -> Statistic:
     But for least squares asked with stored keys it is the median, as near M = d the ratio has a heavy tail.
     """
     return "rms"
-
-
-def _none(quantity: str, form: Any, statistic: str, what: str = "for ") -> Prediction:
-    if not isinstance(form, Form | None):
-        raise InputError(f"`form` must be a store's form, an Activation, a Sharpness or None; got {form!r}.")
-    words = "this store" if form is None else form.words
-    return none(quantity, f"there is no formula {what}{words}", statistic=statistic)

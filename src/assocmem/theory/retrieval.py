@@ -11,8 +11,7 @@ from typing import Literal
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
-from assocmem.theory.answer import predict
-from assocmem.theory.domain import checked_width
+from assocmem.theory.answer import checked_width, predict
 
 _CONSTANTS = {
     "outer-product": (8.0, "sharp transition at d^2 = 8 n ln n (Barnfield, Kim, Nichani, Lee and Lu 2026)"),

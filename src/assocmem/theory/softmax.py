@@ -10,60 +10,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.contract.estimate import Prediction
 from assocmem.maps.sharpness import Sharpness
-from assocmem.theory.answer import none, plus_one, power, predict
-from assocmem.theory.domain import (
-    EPS,
-    checked_cosine,
-    checked_memories,
-    checked_ratio,
-    checked_width,
-    regime,
-)
-from assocmem.theory.moments import log_mean_square, log_signal
-from assocmem.theory.questions import LARGEST, capacity
+from assocmem.theory.answer import EPS, plus_one, power, regime
+from assocmem.theory.moments import Sphere, log_mean_square, log_signal
+from assocmem.theory.questions import Asked, answer_capacity
 from assocmem.theory.roots import lowest, root
 
 _STEP = 0.25  # spacing of the search in ln(M - 1)
 
 
-@capacity.register
-def _(
-    rule: Sharpness,
-    d: float,
-    *,
-    ratio: float = 1.0,
-    cosine: float = 1.0,
-    statistic: Statistic = "rms",
-    law: str = "sphere",
-    largest: float = LARGEST,
-) -> Prediction:
+@answer_capacity.register
+def _(rule: Sharpness, asked: Asked) -> Prediction:
     """The smallest M at which the ratio with beta(M) rises to `ratio`; further crossings are named in the regime.
 
-    Where there is none up to `largest`, the reason states the ratio there and whether it falls or rises. The search
+    Where there is none up to the largest M, the reason states the ratio there and whether it falls or rises. The search
     steps by a factor e^0.25 in M - 1 and follows every extremum between its steps.
     """
-    if not rule.depends_on_n or statistic != "rms" or law != "sphere":
-        asked: Any = {"ratio": ratio, "cosine": cosine, "statistic": statistic, "law": law, "largest": largest}
-        return capacity(rule.at(1, d), d, **asked)  # type: ignore[arg-type]
-    width, wanted = checked_width(d), checked_ratio(ratio)
-    cosine, end = checked_cosine(cosine, width), checked_memories(largest)
+    if not rule.depends_on_n or asked.statistic != "rms" or asked.law != "sphere":
+        return answer_capacity(rule.at(1, asked.d), asked)  # type: ignore[arg-type]
+    wanted, end = math.log(asked.wanted), asked.n
 
     def above(y: float) -> float:
-        return _log_ratio(rule, d, y, cosine) - math.log(wanted)
+        return _log_ratio(rule, asked.d, y, asked.cosine) - wanted
 
-    words, source = regime(width, cosine) + "; beta = beta(M)", "exact ratio at beta(M), solved for ln M"
-    curve = _trace(above, min(-20.0, 2 * math.log(wanted) - 20), math.log(end - 1) if end > 1 else -19.0)
+    words, source = regime(asked.d, asked.cosine) + "; beta = beta(M)", "exact ratio at beta(M), solved for ln M"
+    curve = _trace(above, min(-20.0, 2 * wanted - 20), math.log(end - 1) if end > 1 else -19.0)
     if not curve.rises:
-        return none("capacity", _not_reached(curve, end, math.log(wanted)), regime=words, source=source)
+        return asked.none(_not_reached(curve, end, wanted), regime=words, source=source)
     first = curve.rises[0]
-    words += _shape(curve, first, math.log(wanted))
+    words += _shape(curve, first, wanted)
     slope = abs(above(first + 1e-3) - above(first - 1e-3)) / 2e-3
     error = 64 * EPS * (1 + abs(first)) / max(slope, 1e-6)
-    return predict("capacity", plus_one(first), regime=words, source=source, error=error)
+    return asked.predict(plus_one(first), regime=words, source=source, error=error)
 
 
 @dataclass(frozen=True)
@@ -80,7 +60,7 @@ def _log_ratio(rule: Sharpness, d: float, y: float, cosine: float) -> float:
     """Return ln of the rms ratio at M = 1 + e^y."""
     sigma = rule.at(1 + math.exp(y), d)  # type: ignore[arg-type]
     own = log_signal(sigma, cosine).log
-    return math.inf if own == -math.inf else 0.5 * (y + log_mean_square(sigma, d).log) - own
+    return math.inf if own == -math.inf else 0.5 * (y + log_mean_square(sigma, Sphere(d)).log) - own
 
 
 def _trace(above: Callable[[float], float], start: float, end: float) -> _Curve:

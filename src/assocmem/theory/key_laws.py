@@ -1,0 +1,211 @@
+"""Keys that are not uniform on the sphere: exact ratios where the law of two keys' cosine is known, else none.
+
+Two keys that share a direction, k = sqrt(c) m + sqrt(1-c) u with u uniform in the d - 1 directions left, have the
+cosine c + (1-c) t, t the similarity of uniform keys of width d - 1. So every activation has its exact ratio there,
+and by mixture for clusters; other laws are settled by second moments, for the outer product alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Prediction
+from assocmem.maps.activations import Activation, Exp, Linear
+from assocmem.theory.answer import EPS, checked_cosine, checked_memories, log_of, log_others, none, predict
+from assocmem.theory.moments import Sphere, log_mean_square, log_signal
+from assocmem.theory.quadrature import Floats, LogValue, edges_on_sphere, log_abs, log_integral, log_integral_of_square
+from assocmem.theory.questions import Asked
+from assocmem.theory.similarity_law import log_density
+
+Settings: TypeAlias = Mapping[str, Any]
+_NO_SIGNAL = "no recall at this cosine: the target's own weight is 0"
+
+
+def law_ratio(sigma: Activation, asked: Asked) -> Prediction:
+    """Return the rms ratio for keys of another law, over draws of keys, centres and values, where theory has it.
+
+    Exact for every σ and stored keys as queries: "equal-cosine", unit keys with a shared mean and expected cosine
+    `rho`, and "clustered", `clusters` centres with the sine `spread` between key and centre. Exact for the outer
+    product: "signs" (entries ±1/sqrt(d)), "gaussian" (entries N(0, 1/d)), "spectrum" (N(0, C), `eigenvalues` of C up
+    to a factor) and "orthonormal". The value is None, with a reason, for every other law and combination. Raises
+    InputError for a missing or impossible setting of a law.
+
+    >>> from assocmem.theory import ratio
+    >>> ratio(Linear(), 64, 65, law="signs").value
+    1.0
+    >>> ratio(Linear(), 64, 101, law="equal-cosine", rho=0.25).value > 2.5
+    True
+    """
+    law, d, cosine = asked.law, asked.d, asked.cosine
+    words = f"independent keys of the law {law!r}, d = {d:g}, query cosine {cosine:g}; M counts the target"
+    if law in _SHARED:
+        return _from_moment(_SHARED[law](sigma, d, asked.settings), sigma, asked, words)
+    if law not in _LINEAR:
+        return asked.none(f"there is no formula for keys by the law {law!r}")
+    if not isinstance(sigma, Linear):
+        return asked.none(f"no exact theory for {law} keys but for the outer product (σ(s) = s)", regime=words)
+    if cosine == 0:
+        return asked.none(_NO_SIGNAL, regime=words)
+    found = _LINEAR[law](asked)
+    if isinstance(found, str):
+        return asked.none(found, regime=words)
+    return asked.predict(found.log, regime=words, source=found.method, error=found.error)
+
+
+def effective_ratio(d_effective: float, n_memories: float, *, cosine: float = 1.0) -> Prediction:
+    """Return the outer product's rms ratio sqrt((M-1)/d_eff)/|ρ| for unit keys with mean square cosine 1/d_eff.
+
+    Exact whatever the law of the keys, as only E cos^2 over pairs of different keys enters (for a noisy query: over
+    the query and the other keys). d_eff = d for uniform keys, 1/c^2 in the limit of a shared cosine c. Parameters:
+    `d_effective` >= 1. For another σ the whole law of cosines matters, and d_eff in place of d is a guess.
+
+    >>> effective_ratio(16.0, 65).value
+    2.0
+    """
+    if not (math.isfinite(d_effective) and d_effective >= 1):
+        raise InputError(f"`d_effective` must be a finite number >= 1; got {d_effective!r}.")
+    n, cosine = checked_memories(n_memories), checked_cosine(cosine, 2)
+    words = f"unit keys with mean square cosine 1/{d_effective:g}, query cosine {cosine:g}; M counts the target"
+    if cosine == 0:
+        return none("ratio", _NO_SIGNAL, regime=words)
+    log = 0.5 * (log_others(n) - math.log(d_effective)) - math.log(abs(cosine))
+    return predict("ratio", log, regime=words, source="E cos^2 = 1/d_eff")
+
+
+def _from_moment(others: LogValue, sigma: Activation, asked: Asked, words: str) -> Prediction:
+    """Return the ratio from ln E σ(s)^2; a noisy query among such keys has a second moment only for σ(s) = s."""
+    own, d, cosine, log = log_signal(sigma, asked.cosine), asked.d, asked.cosine, others.log
+    if own.log == -math.inf:
+        return asked.none(_NO_SIGNAL, regime=words)
+    if cosine != 1 and d > 1:
+        if not isinstance(sigma, Linear):
+            return asked.none("no theory for a noisy query to keys that share a direction", regime=words)
+        square = math.exp(log)
+        log = math.log(cosine**2 * square + (1 - cosine**2) * (1 - square) / (d - 1))
+    log = 0.5 * (log_others(asked.n) + log) - own.log
+    return asked.predict(log, regime=words, source=others.method, error=0.5 * others.error + own.error)
+
+
+# ------------------------------------------------------------------ keys that share a direction: ln E σ(s)^2
+
+
+def _equal_cosine(sigma: Activation, d: float, settings: Settings) -> LogValue:
+    return _sharing(sigma, d, _within_unit("rho", settings.get("rho")))
+
+
+def _clustered(sigma: Activation, d: float, settings: Settings) -> LogValue:
+    """The mixture: one cluster with probability 1/clusters, else two independent uniform keys."""
+    clusters = settings.get("clusters")
+    if clusters is None or clusters < 1:
+        raise InputError(f"`clusters` must be a whole number >= 1; got {clusters!r}.")
+    same = _sharing(sigma, d, 1 - _within_unit("spread", settings.get("spread")) ** 2)
+    apart, log = log_mean_square(sigma, Sphere(d)), same.log - math.log(clusters)
+    if clusters > 1:
+        log = float(np.logaddexp(log, apart.log + math.log1p(-1 / clusters)))
+    return LogValue(log, max(same.error, apart.error), "mixture of same and different clusters")
+
+
+def _sharing(sigma: Activation, d: float, shared: float) -> LogValue:
+    """Return ln E σ(c + (1-c) t)^2, t the similarity of uniform keys of width d - 1, c = `shared`."""
+    method = "E σ(c + (1-c) t)^2, t of width d - 1"
+    if shared == 1 or d == 1 or (d == 2 and not isinstance(sigma, Linear | Exp)):
+        both = log_abs(sigma, np.array([1.0, 1.0 if shared == 1 else 2 * shared - 1]))
+        return LogValue(float(np.logaddexp(2 * both[0], 2 * both[1])) - math.log(2), 8 * EPS, method)
+    if isinstance(sigma, Linear):
+        return LogValue(math.log(shared**2 + (1 - shared) ** 2 / (d - 1)), 8 * EPS, method)
+    if isinstance(sigma, Exp):
+        return replace(log_mean_square(Exp(sigma.beta * (1 - shared)), Sphere(d - 1)), method=method)
+    breaks = tuple((b - shared) / (1 - shared) for b in sigma.breaks)
+    found = log_integral_of_square(
+        sigma,
+        lambda theta: log_density(theta, d - 1),
+        lambda theta: shared + (1 - shared) * np.sin(theta),
+        edges_on_sphere(d - 1, breaks),
+    )
+    return replace(found, method=method)
+
+
+_SHARED: dict[str, Callable[[Activation, float, Settings], LogValue]] = {
+    "equal-cosine": _equal_cosine,
+    "clustered": _clustered,
+}
+
+# ------------------------------------------------------------------ the outer product: ln of the ratio, or why not
+
+
+def _signs(asked: Asked) -> LogValue:
+    log = 0.5 * (log_others(asked.n) - math.log(asked.d)) - math.log(abs(asked.cosine))
+    return LogValue(log, 0.0, "E s^2 = 1/d")
+
+
+def _orthonormal(asked: Asked) -> LogValue | str:
+    if asked.n > asked.d:
+        return f"there are no {asked.n:g} orthonormal keys of width {asked.d:g}"
+    square = (1 - asked.cosine * asked.cosine) * (asked.n - 1) / (asked.d - 1) if asked.n > 1 else 0.0
+    log = 0.5 * log_of(square) - math.log(abs(asked.cosine))
+    return LogValue(log, 0.0, "only the noise, uniform in d - 1 directions, overlaps")
+
+
+def _gaussian(asked: Asked) -> LogValue | str:
+    return _varying(asked, asked.d, lambda: LogValue(-math.log(asked.d - 2), 0.0, "E 1/|k|^2 = d/(d-2)"))
+
+
+def _spectrum(asked: Asked) -> LogValue | str:
+    values = _checked_spectrum(asked.settings.get("eigenvalues")) if asked.cosine == 1 else np.ones(1)
+    return _varying(asked, float((values > 0).sum()), lambda: _log_spectrum_moment(values))
+
+
+def _varying(asked: Asked, rank: float, moment: Callable[[], LogValue]) -> LogValue | str:
+    """Keys of varying length, from ln E (k.k')^2/|k|^4."""
+    if asked.cosine != 1:
+        return "no theory for a noisy query to keys of varying length"
+    if rank <= 2:
+        return "infinite: Gaussian keys of rank 2 or less are too often near 0"
+    found = moment()
+    return LogValue(0.5 * (log_others(asked.n) + found.log), 0.5 * found.error, found.method)
+
+
+_LINEAR: dict[str, Callable[[Asked], LogValue | str]] = {
+    "signs": _signs,
+    "orthonormal": _orthonormal,
+    "gaussian": _gaussian,
+    "spectrum": _spectrum,
+}
+
+
+def _log_spectrum_moment(values: Floats) -> LogValue:
+    """Return ln E k^T C k / |k|^4 for k ~ N(0, C), as the integral over t > 0 of t E k^T C k e^(-t |k|^2).
+
+    That expectation is prod (1 + 2 t λ_i)^(-1/2) times sum λ_i^2/(1 + 2 t λ_i); integrated over y = ln t.
+    """
+    values = np.sort(values[values > 0]) / values.max()
+    decay = values.size / 2 - 1
+    edges = np.linspace(-45.0, 45.0 / decay - math.log(values[0]), 65)
+
+    def integrand(y: Floats) -> Floats:
+        grown = 1 + 2 * np.exp(y)[..., None] * values
+        return np.asarray(2 * y - 0.5 * np.log(grown).sum(axis=-1) + np.log((values**2 / grown).sum(axis=-1)))
+
+    found = log_integral(integrand, edges)
+    return LogValue(found.log, found.error, "E k^T C k/|k|^4 by one integral over the eigenvalues")
+
+
+def _checked_spectrum(eigenvalues: Sequence[float] | None) -> Floats:
+    if eigenvalues is None:
+        raise InputError("`eigenvalues` must be given for keys with a spectrum.")
+    values = np.asarray(eigenvalues, dtype=np.float64)
+    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        raise InputError("`eigenvalues` must be finite numbers >= 0, at least one of them above zero.")
+    return values
+
+
+def _within_unit(name: str, value: float | None) -> float:
+    if value is None or not 0 <= value <= 1:
+        raise InputError(f"`{name}` must be given and lie in [0, 1]; got {value!r}.")
+    return float(value)
