@@ -28,16 +28,22 @@ from assocmem.contract.errors import InputError
 REQUIRED = dataclasses.MISSING
 """The default of a setting that has none."""
 NONE: Mapping[str, Any] = MappingProxyType({})
+POSITIVE, NOT_NEGATIVE, SHARE, COUNT = Interval(gt=0), Interval(ge=0), Interval(ge=0, le=1), Interval(ge=1)
+"""The ranges that most settings have: > 0, >= 0, [0, 1] and >= 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What a setting means, and its unit; `none`: what None stands for; `per_pair`: `write` takes one for each pair."""
+    """What a setting means, and its unit; `none`: what None stands for.
+
+    per_pair: `write` takes one for each pair (`traits.extras_of`), with `log` also its logarithm.
+    """
 
     text: str
     unit: str = ""
     none: str = ""
     per_pair: bool = False
+    log: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +79,9 @@ class Setting:
     kinds: the types that a value may have. whole: numbers must be whole. low, high: the range of numbers, without its
     ends where `open_low`, `open_high`; inf itself is taken where `infinite`. choices: the texts that it takes. lengths:
     of a tuple of numbers, None for any; () for no tuple. optional: whether None is taken; `none` says what it stands
-    for. per_pair: whether `write` takes one for each pair. named: names of its objects. of, owners: for a setting that
-    goes with certain values of another one, that one and those values; idle: its default is none of them. tuning:
-    changes speed and rounding only.
+    for. per_pair, log: whether `write` takes one for each pair, or its logarithm. named: names of its objects. of,
+    owners: for a setting that goes with certain values of another one, that one and those values; idle: its default is
+    none of them. tuning: changes speed and rounding only.
     """
 
     name: str
@@ -94,6 +100,7 @@ class Setting:
     unit: str = ""
     none: str = ""
     per_pair: bool = False
+    log: bool = False
     named: Named | None = None
     of: str = ""
     owners: tuple[str, ...] = ()
@@ -199,6 +206,7 @@ class Setting:
         return above and below and (self.whole or abs(x) <= sys.float_info.max or (self.infinite and x == inf))
 
 
+_SHARED = ("unit", "none", "per_pair", "log")
 _WORDS: dict[type, str] = {bool: "True or False", str: "a text", Callable: "a function"}  # type: ignore[dict-item]
 
 
@@ -324,7 +332,7 @@ def _setting(name: str, field: dataclasses.Field[Any], note: Any) -> Setting:
     )
     for mark in marks:
         if isinstance(mark, Help):
-            made = replace(made, help=mark.text, unit=mark.unit, none=mark.none, per_pair=mark.per_pair)
+            made = replace(made, help=mark.text, **{name: getattr(mark, name) for name in _SHARED})
         elif isinstance(mark, Named):
             made = replace(made, named=mark)
         elif isinstance(mark, Interval):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from assocmem.contract.recall import Want
+from assocmem.contract.settings import settings_of
 
 Overwrite = Literal["adds", "averages", "replaces", "decays", "keeps", "mixes"]
 
@@ -72,6 +73,20 @@ class Extra:
     def per_pair(self) -> bool:
         """Whether the extra has one entry (or row) for every pair."""
         return bool(self.shape) and self.shape[0] == "n"
+
+
+def extras_of(store: Any) -> tuple[Extra, ...]:
+    """Return the extras that a store's settings declare: one for each pair, where the setting is one for all."""
+    found = []
+    kind: Any = type(store)
+    for setting in settings_of(kind):
+        if setting.per_pair:
+            number = float(getattr(store, setting.name))
+            found.append(Extra(setting.name, setting.help, ("n",), number, setting.low, setting.high))
+        if setting.log:
+            meaning = f"natural logarithm of the {setting.name}"
+            found.append(Extra(f"log_{setting.name}", meaning, ("n",), high=0.0, instead_of=setting.name))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Momentum
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import NOT_NEGATIVE, POSITIVE, Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Overwrite, Traits
@@ -28,10 +28,10 @@ ADVICE = "Lower `rate` or `momentum`, or scale the keys to unit length."
 class Descent(Store):
     """Settings that both forms share: the optimiser of torch.optim.SGD on one pair a step, from W = 0."""
 
-    rate: Annotated[float, Interval(gt=0), Help("step", unit="1/|x|^2")] = 1.0
+    rate: Annotated[float, POSITIVE, Help("step", unit="1/|x|^2")] = 1.0
     momentum: Annotated[float, Interval(ge=0, lt=1), Help("share of the last step that goes on")] = 0.0
     weight_decay: Annotated[
-        float, Interval(ge=0), Help("pull of the weights towards 0 inside the gradient, as in torch.optim.SGD")
+        float, NOT_NEGATIVE, Help("pull of the weights towards 0 inside the gradient, as in torch.optim.SGD")
     ] = 0.0
     loss: Annotated[
         Literal["squared", "given"],

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.recall import Ask
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, POSITIVE, Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Extra
@@ -43,7 +42,7 @@ class InnerTraining(Store):
 
     mini_batch: Annotated[
         int,
-        Interval(ge=1),
+        COUNT,
         Help(
             "pairs per gradient step: 1 is the delta rule; one batch over all pairs from W = 0 with base_rate=1 is the "
             "outer product store"
@@ -51,7 +50,7 @@ class InnerTraining(Store):
     ] = 16
     base_rate: Annotated[
         float | None,
-        Interval(gt=0),
+        POSITIVE,
         Help(
             "step of all pairs",
             unit="1/|k|^2",
@@ -66,9 +65,9 @@ class InnerTraining(Store):
     ] = False
     residual: Annotated[bool, Help("train towards v - k and recall q + f(q) (as in the paper), for d_k = d_v")] = False
     init_std: Annotated[
-        float, Interval(ge=0), Help("standard deviation of the last layer's starting weights (the paper: 0.02)")
+        float, NOT_NEGATIVE, Help("standard deviation of the last layer's starting weights (the paper: 0.02)")
     ] = 0.0
-    seed: Annotated[int, Interval(ge=0), Help("seed of the starting weights")] = 0
+    seed: Annotated[int, NOT_NEGATIVE, Help("seed of the starting weights")] = 0
 
     capabilities = Capabilities(scan="own")
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
-from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import DivergedError
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, Help, settings_of
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities
@@ -34,8 +33,8 @@ class RecurrentStore(Store):
     all pairs ever written.
     """
 
-    chunk: Annotated[int, Interval(ge=1), Help("pairs that are prepared together; changes speed and rounding only")] = (
-        field(default=CHUNK, repr=False, compare=False, kw_only=True)
+    chunk: Annotated[int, COUNT, Help("pairs that are prepared together; changes speed and rounding only")] = field(
+        default=CHUNK, repr=False, compare=False, kw_only=True
     )
 
     capabilities = Capabilities(scan="own")
@@ -53,7 +52,14 @@ class RecurrentStore(Store):
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return the extras that `put_pair` and `put_chunk` take, defaults filled in; warn of unstable ones."""
-        return dict(extras)
+        full, xp = dict(extras), ar.namespace(keys)
+        for setting in settings_of(type(self)):
+            name = setting.name
+            if setting.log and f"log_{name}" in full:
+                full[name] = xp.exp(full.pop(f"log_{name}"))
+            elif setting.per_pair and name not in full:
+                full[name] = one_each(getattr(self, name), keys)
+        return full
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Arrays:
         """Return the arrays after writing the pairs in order."""
@@ -133,16 +139,7 @@ def _finite(arrays: Arrays, state: State) -> bool:
     return all(ar.all_finite(a, state.xp) for a in arrays.values())
 
 
-def number_or_array(given: Array | None, number: float, keys: Array) -> Array:
-    """Return `given` (..., n), or `number` once for every pair of `keys` (..., n, d_k)."""
-    if given is not None:
-        return given
+def one_each(number: float, keys: Array) -> Array:
+    """Return `number` once for every pair of `keys` (..., n, d_k), shape (..., n)."""
     xp = ar.namespace(keys)
     return xp.full(tuple(keys.shape[:-1]), number, dtype=keys.dtype, device=ar.device_of(keys))
-
-
-def decay_from(extras: Arrays, number: float, keys: Array) -> Array:
-    """Return the decay of every pair (..., n): from the extra `decay` or `log_decay`, or one number for all."""
-    if "log_decay" in extras:
-        return ar.namespace(keys).exp(extras["log_decay"])
-    return number_or_array(extras.get("decay"), number, keys)

@@ -16,7 +16,7 @@ from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, namespace
 from assocmem.contract.errors import InputError
-from assocmem.contract.settings import Help, Named, WithSettings
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, POSITIVE, Help, Named, WithSettings
 
 
 class Activation(WithSettings, ABC):
@@ -64,7 +64,7 @@ class Linear(Activation):
 class ReLU(Activation):
     """σ(s) = max(0, s + bias)^power."""
 
-    power: Annotated[float, Interval(gt=0), Help("exponent: 1 ReLU, 2 Primer's squared ReLU, 3 cubed")] = 1.0
+    power: Annotated[float, POSITIVE, Help("exponent: 1 ReLU, 2 Primer's squared ReLU, 3 cubed")] = 1.0
     bias: Annotated[float, Help("added to every similarity; a negative one is a threshold", unit="similarity")] = 0.0
 
     def __call__(self, s: Array) -> Array:
@@ -146,8 +146,8 @@ class GELU(Activation):
 class ExpSeries(Activation):
     """σ(s) = sum over p < terms of (beta s)^p / p!: the first terms of the exponential's power series."""
 
-    terms: Annotated[int, Interval(ge=1), Help("terms of the power series; an even number can make σ negative")]
-    beta: Annotated[float, Interval(ge=0), Help("sharpness on unit keys")]
+    terms: Annotated[int, COUNT, Help("terms of the power series; an even number can make σ negative")]
+    beta: Annotated[float, NOT_NEGATIVE, Help("sharpness on unit keys")]
 
     def __call__(self, s: Array) -> Array:
         """Return the truncated series by Horner's rule."""

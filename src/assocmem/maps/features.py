@@ -14,11 +14,10 @@ from itertools import combinations_with_replacement
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, constant, device_of, namespace
 from assocmem.contract.errors import InputError
-from assocmem.contract.settings import Help, Named, WithSettings
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, Help, Named, WithSettings
 from assocmem.maps.activations import Activation, ExpSeries, Linear
 
 
@@ -170,7 +169,7 @@ class DPFP(FeatureMap):
     [[0.0, 2.0, 0.0, 0.0]]
     """
 
-    nu: Annotated[int, Interval(ge=1), Help("shifts")] = 1
+    nu: Annotated[int, COUNT, Help("shifts")] = 1
 
     def __call__(self, x: Array) -> Array:
         """Return the products of the rectified row with its nu shifts."""
@@ -251,8 +250,8 @@ class ExpSeriesFeatures(FeatureMap):
     (2.92, 6)
     """
 
-    terms: Annotated[int, Interval(ge=1), Help("terms of the power series (odd ones keep all weights positive)")] = 3
-    beta: Annotated[float | None, Interval(ge=0), Help("sharpness on unit keys", none="sqrt(d)")] = None
+    terms: Annotated[int, COUNT, Help("terms of the power series (odd ones keep all weights positive)")] = 3
+    beta: Annotated[float | None, NOT_NEGATIVE, Help("sharpness on unit keys", none="sqrt(d)")] = None
 
     def __call__(self, x: Array) -> Array:
         """Return the scaled monomials of x, lowest degree first."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from annotated_types import Interval
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.settings import Help, Named, Setting, WithSettings
+from assocmem.contract.settings import NOT_NEGATIVE, Help, Named, Setting, WithSettings
 from assocmem.maps.activations import Exp
 
 
@@ -116,7 +116,7 @@ class YaRN(_Referenced):
 class ScalableSoftmax(Sharpness):
     """s ln n with a learned scale s (Nakanishi 2025)."""
 
-    s: Annotated[float, Interval(ge=0), Help("scale of s ln n")]
+    s: Annotated[float, NOT_NEGATIVE, Help("scale of s ln n")]
 
     def __call__(self, n: float, d_k: int) -> float:
         """Return s ln n."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from typing import Annotated
 
 from annotated_types import Interval
@@ -15,11 +14,11 @@ from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import DeltaRule
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import SHARE, Help
 from assocmem.contract.state import State
-from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.contract.traits import Source, Traits, extras_of
 from assocmem.kernels.chunked import delta_chunks
-from assocmem.kernels.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
+from assocmem.kernels.recurrent import Arrays, RecurrentStore
 from assocmem.kernels.stability import warn_unstable
 from assocmem.maps.features import FEATURE, FeatureMap, Identity
 
@@ -39,21 +38,30 @@ class _DeltaRule(RecurrentStore):
 
     remedy = _ADVICE
 
-    @abstractmethod
-    def decays(self, keys: Array, extras: Arrays) -> Array | None:
-        """Return the decay of each pair (..., n), None where nothing decays."""
+    @cached_property
+    def traits(self) -> Traits:
+        """Linear, bounded, order matters; with strength 1 a key written again replaces."""
+        plain = isinstance(getattr(self, "feature", None), Identity | None)
+        return Traits(
+            linear_in_values="shared",
+            permutation_invariant=False,
+            overwrite="replaces" if self.strength == 1 and plain else "decays",
+            constant_size=True,
+            extras=extras_of(self),
+        )
 
-    @abstractmethod
     def features(self, rows: Array) -> Array:
         """Return the rows (..., width) that stand for keys or queries."""
+        return rows
+
+    def init(self, state: State) -> Arrays:
+        """Return the zero matrix."""
+        return {"W": state.zeros(state.d_v, state.d_k)}
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return strength and decay of every pair; warn where they let the state grow."""
-        full = {"strength": number_or_array(extras.get("strength"), self.strength, keys)}
-        decay = self.decays(keys, extras)
-        if decay is not None:
-            full["decay"] = decay
-        self._warn_where_unstable(keys, full["strength"], decay)
+        full = super().resolved(state, keys, extras)
+        self._warn_where_unstable(keys, full["strength"], full.get("decay"))
         return full
 
     def _warn_where_unstable(self, keys: Array, strength: Array, decay: Array | None) -> None:
@@ -107,7 +115,7 @@ class DeltaNet(_DeltaRule):
 
     Their symbols S, beta_t are ours W (d_v, width), strength.
 
-    write takes `strength` (..., n). Keys should be unit vectors. Where strength times |k|^2 is above 2 the key's own
+    Keys should be unit vectors. Where strength times |k|^2 is above 2 the key's own
     error grows from write to write: `write` gives UnstableWarning with the worst value, and DivergedError once
     the state leaves the range of its dtype.
 
@@ -148,11 +156,6 @@ class DeltaNet(_DeltaRule):
         """The class with its feature map: sums over other features mean nothing to it."""
         return f"{type(self).__name__} with {self.feature.words}"
 
-    @property
-    def traits(self) -> Traits:
-        """Linear, bounded, order matters; with strength 1 a key written again replaces."""
-        return _traits(self.strength, None, self.strength == 1 and isinstance(self.feature, Identity))
-
     def form(self, d_k: int) -> DeltaRule | None:
         """Return the delta rule; None over features."""
         return DeltaRule(float(self.strength)) if isinstance(self.feature, Identity) else None
@@ -160,10 +163,6 @@ class DeltaNet(_DeltaRule):
     def init(self, state: State) -> Arrays:
         """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, self.feature.width(state.d_k))}
-
-    def decays(self, keys: Array, extras: Arrays) -> None:
-        """Return None: nothing decays."""
-        return
 
     def features(self, rows: Array) -> Array:
         """Return φ of the rows."""
@@ -176,8 +175,7 @@ class GatedDeltaNet(_DeltaRule):
 
     Their symbols S, alpha_t, beta_t are ours W (d_v, d_k), decay, strength.
 
-    write takes `strength` (..., n) and `decay` (..., n), or `log_decay` (..., n) <= 0 in place of `decay`. The state
-    grows where strength times |k|^2 is above 1 + 1/decay: UnstableWarning, DivergedError as for DeltaNet.
+    The state grows where strength times |k|^2 is above 1 + 1/decay: UnstableWarning, DivergedError as for DeltaNet.
 
     State: W. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
     Source: Yang, Kautz and Hatamizadeh 2024 (2412.06464, gated delta rule).
@@ -191,10 +189,11 @@ class GatedDeltaNet(_DeltaRule):
 
     decay: Annotated[
         float,
-        Interval(ge=0, le=1),
+        SHARE,
         Help(
             "factor a that the state is multiplied by before each pair: 1 is DeltaNet, 0 keeps the last pair alone",
             per_pair=True,
+            log=True,
         ),
     ] = 0.99
 
@@ -214,42 +213,9 @@ class GatedDeltaNet(_DeltaRule):
     )
     cost = Cost(2 * D_K * D_V, D_K * D_V)
 
-    @property
-    def traits(self) -> Traits:
-        """Linear, bounded, order matters; with strength 1 a key written again replaces."""
-        return _traits(self.strength, self.decay, self.strength == 1)
-
     def form(self, d_k: int) -> DeltaRule:
         """Return the delta rule with its decay."""
         return DeltaRule(float(self.strength), float(self.decay))
-
-    def init(self, state: State) -> Arrays:
-        """Return the zero matrix."""
-        return {"W": state.zeros(state.d_v, state.d_k)}
-
-    def decays(self, keys: Array, extras: Arrays) -> Array:
-        """Return the decay of each pair."""
-        return decay_from(extras, self.decay, keys)
-
-    def features(self, rows: Array) -> Array:
-        """Return the rows."""
-        return rows
-
-
-@lru_cache(maxsize=256)
-def _traits(strength: float, decay: float | None, replaces: bool) -> Traits:
-    extras = [Extra("strength", "write strength b of each pair", ("n",), default=strength, low=0.0, high=2.0)]
-    if decay is not None:
-        meaning = "factor a that the state is multiplied by before each pair"
-        extras.append(Extra("decay", meaning, ("n",), default=decay, low=0.0, high=1.0))
-        extras.append(Extra("log_decay", "natural logarithm of the decay", ("n",), high=0.0, instead_of="decay"))
-    return Traits(
-        linear_in_values="shared",
-        permutation_invariant=False,
-        overwrite="replaces" if replaces else "decays",
-        constant_size=True,
-        extras=tuple(extras),
-    )
 
 
 register("delta-net", DeltaNet, label="DeltaNet", colour="#E69F00")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
-
-from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
@@ -14,15 +13,15 @@ from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, SHARE, Help
 from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Capabilities, Extra, Source, Traits
+from assocmem.contract.traits import Capabilities, Overwrite, Source, Traits, extras_of
 from assocmem.kernels.attention import attend, attention_weights
 from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.chunked import CHUNK, inverse_unit_lower
-from assocmem.kernels.recurrent import number_or_array
+from assocmem.kernels.recurrent import one_each
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class DeltaFormer(Store):
     A pair is stored as the difference to what the store recalls for its key so far, as in the delta rule, but
     with softmax weights. Their symbols w (the key that reads at write time), beta_t are ours k, strength.
 
-    write takes `strength` (..., n). State: keys (n, d_k), the corrected values U (n, d_v) and strengths (n, 1).
+    State: keys (n, d_k), the corrected values U (n, d_v) and strengths (n, 1).
     Cost: n (d_k + d_v) multiply-adds per write (by blocks of 64) and per recall; memory does not grow with pairs
     times queries. A mask that hides a pair under a later visible one asks for the corrections of the visible pairs
     alone: n^2 (n + d_k) per query. `weights` costs n^3. Shards do not merge: a correction sees all pairs before.
@@ -47,10 +46,10 @@ class DeltaFormer(Store):
     [[2.5]]
     """
 
-    beta: Annotated[float | None, Interval(ge=0), Help("sharpness on unit keys", none="sqrt(d_k)")] = None
+    beta: Annotated[float | None, NOT_NEGATIVE, Help("sharpness on unit keys", none="sqrt(d_k)")] = None
     strength: Annotated[
         float,
-        Interval(ge=0, le=1),
+        SHARE,
         Help(
             "share b of what is already recalled for its key that a pair takes out: 0 is softmax attention, 1 takes "
             "all of it out, so that where a key is written again with sharp weights, nothing of the old value is "
@@ -58,7 +57,7 @@ class DeltaFormer(Store):
             per_pair=True,
         ),
     ] = 1.0
-    block: Annotated[int, Interval(ge=1), Help("pairs corrected together; changes speed and rounding only")] = field(
+    block: Annotated[int, COUNT, Help("pairs corrected together; changes speed and rounding only")] = field(
         default=CHUNK, repr=False, compare=False, kw_only=True
     )
 
@@ -83,20 +82,11 @@ class DeltaFormer(Store):
         not_merged="each value is corrected by all pairs written before it",
     )
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """Linear, growing; order matters; at strength 1 nothing is left of a value whose key is written again."""
-        return Traits(
-            linear_in_values="shared",
-            permutation_invariant=False,
-            overwrite="averages" if self.strength == 0 else "replaces" if self.strength == 1 else "decays",
-            constant_size=False,
-            keeps_pairs=True,
-            extras=(
-                Extra("strength", "share b of what is already recalled for the key that a pair takes out",
-                      default=float(self.strength), low=0.0, high=1.0),
-            ),
-        )  # fmt: skip
+        overwrite: Overwrite = "averages" if self.strength == 0 else "replaces" if self.strength == 1 else "decays"
+        return Traits("shared", False, overwrite, constant_size=False, keeps_pairs=True, extras=extras_of(self))
 
     # ------------------------------------------------------------------ writing
 
@@ -107,7 +97,7 @@ class DeltaFormer(Store):
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
         """Return the rows of new pairs, their values corrected block by block."""
         xp, beta = state.xp, self._beta(state.d_k)
-        strengths = number_or_array(extras.get("strength"), self.strength, keys)[..., None]
+        strengths = (extras["strength"] if "strength" in extras else one_each(self.strength, keys))[..., None]
         known, corrected = xp.concat([state["keys"], keys], axis=-2), [state["corrected"]]
         with ar.overflow_unheard():
             for start in range(0, int(keys.shape[-2]), self.block):

@@ -6,15 +6,13 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from annotated_types import Interval
-
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import Variant, register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, Help
 from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
@@ -64,8 +62,8 @@ class GradientDescent(Descent):
     ([[3.0], [5.0]], [[3.0, 5.0]])
     """
 
-    block: Annotated[int, Interval(ge=1), Help("pairs that are prepared together; changes speed and rounding only")] = (
-        field(default=CHUNK, repr=False, compare=False, kw_only=True)
+    block: Annotated[int, COUNT, Help("pairs that are prepared together; changes speed and rounding only")] = field(
+        default=CHUNK, repr=False, compare=False, kw_only=True
     )
 
     equation = "f(x) = sum_s c_s e_s (x_s.x), e_s = -rate dL/dy_s"

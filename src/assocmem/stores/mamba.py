@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Annotated
 
 from annotated_types import Interval
@@ -16,11 +16,11 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import ChannelDecay, Decay, KernelSum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import NOT_NEGATIVE, POSITIVE, SHARE, Help
 from assocmem.contract.state import State
-from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.contract.traits import Extra, Source, Traits, extras_of
 from assocmem.kernels.chunked import Rows, outer_chunks
-from assocmem.kernels.recurrent import Arrays, RecurrentStore, decay_from, number_or_array
+from assocmem.kernels.recurrent import Arrays, RecurrentStore
 from assocmem.maps.activations import Linear
 
 _BLOCK = 2**19
@@ -58,7 +58,7 @@ class Mamba(RecurrentStore):
     ] = None
     step: Annotated[
         float | tuple[float, float],
-        Interval(gt=0),
+        POSITIVE,
         Help(
             "D, one for all channels, or (low, high): the d_v channels take the midpoints of d_v equal parts of that "
             "range in logarithm, never its ends (one channel takes sqrt(low high)); the default is the range of the "
@@ -163,8 +163,6 @@ class Mamba2(RecurrentStore):
     `step`; the two are given apart. H is `state["H"]` (d_v, d_k). The skip connection D x stores nothing and is
     left out.
 
-    write takes `decay` (..., n) or `log_decay` (..., n) <= 0 in its place, and `step` (..., n) >= 0.
-
     State: H. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
     Source: Dao and Gu 2024 (2405.21060, state space duality).
 
@@ -177,14 +175,15 @@ class Mamba2(RecurrentStore):
 
     decay: Annotated[
         float,
-        Interval(ge=0, le=1),
+        SHARE,
         Help(
             "factor a on the state before each pair: 1 is the outer product store; 0.99 is exp(-0.01), the middle of "
             "the paper's initial steps at A = -1",
             per_pair=True,
+            log=True,
         ),
     ] = 0.99
-    step: Annotated[float, Interval(ge=0), Help("factor D of every value", per_pair=True)] = 1.0
+    step: Annotated[float, NOT_NEGATIVE, Help("factor D of every value", per_pair=True)] = 1.0
 
     equation = "f(x) = H x, H <- a H + (D v) k^T"
     summary = "Adds every pair to one matrix that decays as a whole (state space duality)."
@@ -203,10 +202,10 @@ class Mamba2(RecurrentStore):
     )
     cost = Cost(2 * D_K * D_V, D_K * D_V)
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """Linear, bounded, order matters; earlier pairs decay."""
-        return _traits(self.decay, self.step)
+        return Traits("shared", False, "decays", constant_size=True, extras=extras_of(self))
 
     def init(self, state: State) -> Arrays:
         """Return the zero matrix."""
@@ -214,9 +213,9 @@ class Mamba2(RecurrentStore):
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return the decay of every pair (*batch, n) and its step, unless all steps are 1."""
-        full = {"decay": decay_from(extras, self.decay, keys)}
-        if "step" in extras or self.step != 1:
-            full["step"] = number_or_array(extras.get("step"), self.step, keys)
+        full = super().resolved(state, keys, extras)
+        if "step" not in extras and self.step == 1:
+            del full["step"]
         return full
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
@@ -267,22 +266,6 @@ _EXTRAS = (
     ),
 )
 _TRAITS = Traits("per-channel", permutation_invariant=False, overwrite="decays", constant_size=True, extras=_EXTRAS)
-
-
-@lru_cache(maxsize=256)
-def _traits(decay: float, step: float) -> Traits:
-    meaning = "factor a that the state is multiplied by before each pair"
-    return Traits(
-        linear_in_values="shared",
-        permutation_invariant=False,
-        overwrite="decays",
-        constant_size=True,
-        extras=(
-            Extra("decay", meaning, ("n",), default=decay, low=0.0, high=1.0),
-            Extra("log_decay", "natural logarithm of the decay", ("n",), high=0.0, instead_of="decay"),
-            Extra("step", "factor D of each value", ("n",), default=step, low=0.0),
-        ),
-    )
 
 
 register("mamba", Mamba, label="Mamba", colour="#009E73")

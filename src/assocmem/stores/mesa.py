@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Literal
 
 from annotated_types import Interval
@@ -15,13 +16,13 @@ from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.errors import ConvergenceWarning, InputError, warn
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Help
 from assocmem.contract.state import State
-from assocmem.contract.traits import Extra, Source, Traits
+from assocmem.contract.traits import Overwrite, Source, Traits, extras_of
 from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.chunked import decay_products, later_decays
 from assocmem.kernels.linear_systems import MARGIN, conjugate_gradient, gram_tolerance, solve_gram, warn_small_ridge
-from assocmem.kernels.recurrent import Arrays, RecurrentStore, number_or_array
+from assocmem.kernels.recurrent import Arrays, RecurrentStore
 
 _LEAST_TOLERANCE = 1e-10
 _LOST = 2e-5
@@ -42,7 +43,7 @@ class MesaNet(RecurrentStore):
     weight: as the ridge goes to 0 recalls go to those of smallest norm. IllConditionedWarning says so; it says for
     "rls" that the inverse loses digits, which that form cannot mend.
 
-    write takes `strength` (..., n) and `decay` (..., n). With decay 1 the order of writes does not matter.
+    With decay 1 the order of writes does not matter.
 
     "rls": the state starts at H = ridge I and lets the ridge decay with the pairs, so it equals the other two for
     decay 1 only; below 1 its ridge after n pairs is ridge a^n, and directions that no key comes back to lose it
@@ -63,17 +64,17 @@ class MesaNet(RecurrentStore):
 
     ridge: Annotated[
         float,
-        Interval(gt=0),
+        POSITIVE,
         Help(
             "weight of |W|^2 (the paper learns a diagonal Lambda, from 1 at the start and never below 0.25; for 0 take "
             "optimal-linear)",
             unit="|k|^2",
         ),
     ] = 1.0
-    decay: Annotated[
-        float, Interval(ge=0, le=1), Help("factor a that H and G are multiplied by before each pair", per_pair=True)
-    ] = 1.0
-    strength: Annotated[float, Interval(ge=0), Help("weight b of each pair", per_pair=True)] = 1.0
+    decay: Annotated[float, SHARE, Help("factor a that H and G are multiplied by before each pair", per_pair=True)] = (
+        1.0
+    )
+    strength: Annotated[float, NOT_NEGATIVE, Help("weight b of each pair", per_pair=True)] = 1.0
     solver: Annotated[
         Literal["cg", "direct", "rls"],
         Help(
@@ -81,7 +82,7 @@ class MesaNet(RecurrentStore):
             "forgetting, which keeps the inverse instead"
         ),
     ] = "cg"
-    max_steps: Annotated[int, Interval(ge=1), Help("steps of conjugate gradients (30 in the paper)")] = field(
+    max_steps: Annotated[int, COUNT, Help("steps of conjugate gradients (30 in the paper)")] = field(
         default=30, kw_only=True
     )
     tolerance: Annotated[
@@ -122,20 +123,11 @@ class MesaNet(RecurrentStore):
         solve = D_K**3 if self.solver == "direct" else self.max_steps * D_K**2
         return Cost(D_K**2 + D_K * D_V, solve + D_K * D_V, note="recall at most")
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """Linear and bounded; a key written twice is averaged, or weighted by its decays."""
-        return Traits(
-            linear_in_values="shared",
-            permutation_invariant=False,
-            overwrite="averages" if self.decay == 1 else "decays",
-            constant_size=True,
-            extras=(
-                Extra("strength", "weight b of each pair", default=float(self.strength), low=0.0),
-                Extra("decay", "factor a that H and G are multiplied by before each pair", ("n",), float(self.decay),
-                      low=0.0, high=1.0),
-            ),
-        )  # fmt: skip
+        overwrite: Overwrite = "averages" if self.decay == 1 else "decays"
+        return Traits("shared", False, overwrite, constant_size=True, extras=extras_of(self))
 
     # ------------------------------------------------------------------ writing
 
@@ -147,10 +139,7 @@ class MesaNet(RecurrentStore):
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return strength and decay of every pair."""
-        full = {
-            "strength": number_or_array(extras.get("strength"), self.strength, keys),
-            "decay": number_or_array(extras.get("decay"), self.decay, keys),
-        }
+        full = super().resolved(state, keys, extras)
         if self.solver == "rls" and bool(state.xp.any(full["decay"] == 0)):
             raise InputError('`decay` of MesaNet.write must be > 0 with solver="rls", which divides by it; got 0.')
         if self.solver == "rls" and int(keys.shape[-2]) == 1:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Interval
-
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import D_K, D_V, Cost, N, larger
 from assocmem.contract.form import LeastSquares
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import NOT_NEGATIVE, Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Source, Traits
 from assocmem.kernels.least_squares import LeastSquaresStore
@@ -44,7 +42,7 @@ class OptimalLinear(LeastSquaresStore):
     """
 
     ridge: Annotated[
-        float, Interval(ge=0), Help("weight of |W|^2; 0 is the limit from above, the smallest W", unit="|k|^2")
+        float, NOT_NEGATIVE, Help("weight of |W|^2; 0 is the limit from above, the smallest W", unit="|k|^2")
     ] = 0.0
 
     equation = "f(x) = V^T pinv(K^T) x"

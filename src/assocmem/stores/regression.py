@@ -14,7 +14,7 @@ from assocmem.contract.cost import D_K, D_V, Cost, N
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.recall import Ask, Dense, Mass, Recall
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import NOT_NEGATIVE, POSITIVE, Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Overwrite, Source, Traits
@@ -71,9 +71,9 @@ class WeightedRegression(Store):
         ),
     ] = "exact"
     decay: Annotated[float, Interval(gt=0, le=1), Help("gamma_i = decay^(pairs written after i)")] = 1.0
-    step: Annotated[float, Interval(gt=0), Help("rate of gradient steps")] = 1.0
-    ridge: Annotated[float, Interval(ge=0), Help("weight of |W|^2 in exact linear fits, 0 for the smallest W")] = 0.0
-    beta: Annotated[float | None, Interval(ge=0), Help("sharpness of the kernel on unit keys", none="sqrt(d_k)")] = None
+    step: Annotated[float, POSITIVE, Help("rate of gradient steps")] = 1.0
+    ridge: Annotated[float, NOT_NEGATIVE, Help("weight of |W|^2 in exact linear fits, 0 for the smallest W")] = 0.0
+    beta: Annotated[float | None, NOT_NEGATIVE, Help("sharpness of the kernel on unit keys", none="sqrt(d_k)")] = None
 
     equation = "f(x), f = argmin 1/2 sum_i gamma_i |v_i - f(k_i)|^2"
     summary = "Fits a regression to the stored pairs for every query; its choices give five other stores."

@@ -15,7 +15,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import Variant, register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Source, Traits
@@ -42,7 +42,7 @@ Terms = Annotated[
         "attention without its normaliser"
     ),
 ]
-Beta = Annotated[float | None, Interval(ge=0), Help("sharpness on unit keys", none="sqrt(d_k)")]
+Beta = Annotated[float | None, NOT_NEGATIVE, Help("sharpness on unit keys", none="sqrt(d_k)")]
 BLOCK_NUMBERS = 2**20
 """Features held at a time while pairs are written or queries answered (at least one row of them)."""
 
@@ -115,7 +115,7 @@ class TruncatedExpFeatures(Store):
     beta: Beta = None
     max_features: Annotated[
         int,
-        Interval(ge=1),
+        COUNT,
         Help(
             "largest number of features dphi = C(d_k + terms - 1, terms - 1) that `empty` accepts; it grows like "
             "d_k^(terms-1) (64 wide: 65, 2145, 47905, 814385 for 2 to 5 terms)"

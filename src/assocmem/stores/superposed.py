@@ -9,14 +9,13 @@ from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
-from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.cost import D_K, D_V, Cost, Count
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import Variant, register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, Help
 from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
@@ -37,8 +36,8 @@ GARCIA = Source(
     ),
 )
 
-Seed = Annotated[int, Interval(ge=0), Help("names the random projections A and G")]
-Width = Annotated[int | None, Interval(ge=1), Help("hidden units m", none="4 d_k")]
+Seed = Annotated[int, NOT_NEGATIVE, Help("names the random projections A and G")]
+Width = Annotated[int | None, COUNT, Help("hidden units m", none="4 d_k")]
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,7 @@ class WhitenedMLP(LeastSquaresStore):
 
     seed: Seed = 0
     width: Width = None
-    ridge: Annotated[float, Interval(ge=0), Help("the paper's λ, beside Φ^T Φ / F")] = 1e-6
+    ridge: Annotated[float, NOT_NEGATIVE, Help("the paper's λ, beside Φ^T Φ / F")] = 1e-6
 
     equation = "f(x) = V^T Φ (Φ^T Φ + F λ I)^-1 φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
     summary = "Random gated features with a least-squares readout: facts in superposition."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
@@ -14,12 +14,12 @@ from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import Momentum
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Help
 from assocmem.contract.state import State
-from assocmem.contract.traits import Extra, Overwrite, Source, Traits
+from assocmem.contract.traits import Extra, Overwrite, Source, Traits, extras_of
 from assocmem.kernels.inner_model import InnerModel
 from assocmem.kernels.momentum import gated_mixing, stable_rate, write_chunk
-from assocmem.kernels.recurrent import Arrays, RecurrentStore, number_or_array
+from assocmem.kernels.recurrent import Arrays, RecurrentStore, one_each
 from assocmem.kernels.stability import warn_unstable
 
 _TOLERANCE = 1e-5
@@ -36,7 +36,7 @@ class Titans(RecurrentStore):
 
     Every layer's weights have their own momentum and forgetting. A linear memory starts at 0.
 
-    write takes `rate` (..., n), `momentum` (..., n) and `forgetting` (..., n). Where 2 theta |k|^2 exceeds
+    write takes `rate` (..., n) as well. Where 2 theta |k|^2 exceeds
     `kernels.momentum.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
     leaves the range of its dtype.
 
@@ -53,34 +53,32 @@ class Titans(RecurrentStore):
 
     base_rate: Annotated[
         float | None,
-        Interval(gt=0),
+        POSITIVE,
         Help(
             "step theta of every pair, times the extra `rate`", unit="1/|k|^2", none="half the bound of stability below"
         ),
     ] = None
-    momentum: Annotated[float, Interval(ge=0, le=1), Help("share eta of the last step that goes on", per_pair=True)] = (
-        0.3
+    momentum: Annotated[float, SHARE, Help("share eta of the last step that goes on", per_pair=True)] = 0.3
+    forgetting: Annotated[float, SHARE, Help("share alpha of the memory that fades with each pair", per_pair=True)] = (
+        0.0
     )
-    forgetting: Annotated[
-        float, Interval(ge=0, le=1), Help("share alpha of the memory that fades with each pair", per_pair=True)
-    ] = 0.0
     depth: Annotated[
         int,
-        Interval(ge=1),
+        COUNT,
         Help(
             "layers of the memory: 1 is a matrix; more is an MLP with tanh-GELU and no biases, whose hidden layers "
             "have expansion d_k units"
         ),
     ] = field(default=1, kw_only=True)
-    expansion: Annotated[int, Interval(ge=1), Help("hidden units per key dimension of a deep memory")] = field(
+    expansion: Annotated[int, COUNT, Help("hidden units per key dimension of a deep memory")] = field(
         default=4, kw_only=True
     )
     init_std: Annotated[
         float,
-        Interval(ge=0),
+        NOT_NEGATIVE,
         Help("standard deviation of a deep memory's last layer (of the others: 1/sqrt(fan-in))"),
     ] = field(default=0.02, kw_only=True)
-    seed: Annotated[int, Interval(ge=0), Help("seed of a deep memory's starting weights")] = field(
+    seed: Annotated[int, NOT_NEGATIVE, Help("seed of a deep memory's starting weights")] = field(
         default=0, kw_only=True
     )
 
@@ -109,7 +107,7 @@ class Titans(RecurrentStore):
         weights = D_K * D_V if self.depth == 1 else hidden * (D_K + D_V) + (self.depth - 2) * hidden**2
         return Cost(3 * weights, weights)
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """Bounded, order matters; linear in the values where the memory is a matrix."""
         overwrite: Overwrite = "mixes" if self.momentum else "decays"
@@ -122,8 +120,7 @@ class Titans(RecurrentStore):
             constant_size=True,
             extras=(
                 Extra("rate", "how much each pair's gradient counts, times base_rate", default=1.0, low=0.0),
-                Extra("momentum", "share eta of the last step that goes on", default=self.momentum, low=0.0, high=1.0),
-                Extra("forgetting", "share alpha of the memory that fades", default=self.forgetting, low=0.0, high=1.0),
+                *extras_of(self),
             ),
         )
 
@@ -148,11 +145,7 @@ class Titans(RecurrentStore):
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return rate, momentum and forgetting of every pair; warn where they let the state grow."""
-        full = {
-            "rate": number_or_array(extras.get("rate"), 1.0, keys),
-            "momentum": number_or_array(extras.get("momentum"), self.momentum, keys),
-            "forgetting": number_or_array(extras.get("forgetting"), self.forgetting, keys),
-        }
+        full = super().resolved(state, keys, {"rate": one_each(1.0, keys)} | dict(extras))
         if self.base_rate is not None:
             self._warn_where_unstable(state, keys, full)
         return full

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from annotated_types import Interval
-
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import DeltaRule
 from assocmem.contract.register import register
-from assocmem.contract.settings import Help
+from assocmem.contract.settings import COUNT, NOT_NEGATIVE, Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Source, Traits
 from assocmem.kernels.inner_model import InnerModel
@@ -115,18 +113,18 @@ class TTTMLP(InnerTraining):
     """
 
     init_std: Annotated[
-        float, Interval(ge=0), Help("standard deviation of the last layer's starting weights (the paper: 0.02)")
+        float, NOT_NEGATIVE, Help("standard deviation of the last layer's starting weights (the paper: 0.02)")
     ] = 0.02
     hidden_init_std: Annotated[
         float | None,
-        Interval(ge=0),
+        NOT_NEGATIVE,
         Help(
             "standard deviation of the first layer's starting weights",
             none="1/sqrt(d_k), which gives unit keys the hidden activity that about 0.02 gives the paper's keys of "
             "length sqrt(d_k) = 8",
         ),
     ] = None
-    expansion: Annotated[int, Interval(ge=1), Help("hidden units per key dimension")] = 4
+    expansion: Annotated[int, COUNT, Help("hidden units per key dimension")] = 4
 
     equation = "f(x) = W_2 gelu(W_1 x), W_l <- W_l0 - step sum_s rate_s grad 1/2 |f(k_s) - v_s|^2 per mini-batch"
     summary = "A two-layer MLP trained on the pairs by mini-batch gradient descent while they are written."
