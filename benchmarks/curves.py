@@ -20,8 +20,9 @@ from statistics import median
 from typing import Any
 
 from assocmem.kernels.compute import cores
-from assocmem.lab.keys import key_curves
-from assocmem.lab.similarities import similarity_curves
+from assocmem.lab.keys import Keys
+from assocmem.lab.run import curves
+from assocmem.lab.similarities import Similarities
 from assocmem.maps.activations import Exp
 from assocmem.stores.mlp import MLP
 from baseline_plain import seconds_per_memory
@@ -51,14 +52,14 @@ def rows(*, repeats: int = 3, quick: bool = False) -> list[dict[str, Any]]:
     largest, streams, repeats = (2**17, 20, 1) if quick else (2**21, STREAMS, repeats)
     counts = memories(largest)
     times: dict[str, list[float]] = {"similarities": [], "plain": [], "keys": [], "plain at twice M": []}
-    similarity_curves(STORES, WIDTH, [16, 32], streams=2)
-    key_curves(STORES, WIDTH, [16], trials=1)
+    curves(STORES, WIDTH, [16, 32], Similarities(streams=2))
+    curves(STORES, WIDTH, [16], Keys(trials=1))
     for turn in range(repeats):
         times["similarities"].append(
-            timed(partial(similarity_curves, STORES, WIDTH, counts, streams=streams, seed=turn))
+            timed(partial(curves, STORES, WIDTH, counts, Similarities(streams=streams), seed=turn))
         )
         times["plain"].append(seconds_per_memory(SMALL, SMALL_TRIALS))
-        drawn = timed(partial(key_curves, STORES, WIDTH, [SMALL], trials=SMALL_TRIALS, seed=turn))
+        drawn = timed(partial(curves, STORES, WIDTH, [SMALL], Keys(trials=SMALL_TRIALS), seed=turn))
         times["keys"].append(drawn / (SMALL * SMALL_TRIALS * len(STORES)))
         times["plain at twice M"].append(seconds_per_memory(2 * SMALL, SMALL_TRIALS))
     found = {name: median(seconds) for name, seconds in times.items()}

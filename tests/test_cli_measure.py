@@ -46,7 +46,7 @@ def test_raw_keys_fail_where_centred_and_whitened_ones_hold_and_the_words_say_wh
     assert any("share a mean" in words for words in data["words"])
     shape = data["geometry"][0]
     assert shape["mean_cosine"] == pytest.approx(0.5, abs=0.1)
-    assert {"value", "choice", "effective_dimension", "participation_ratio"} <= set(data["definitions"])
+    assert {"value", "right", "effective_dimension", "participation_ratio"} <= set(data["definitions"])
     said = ask(
         "measure", "--keys", arrays / "keys.npy", "--store", "outer-product", "--centre", "--whiten", "--normalise"
     )
@@ -113,7 +113,7 @@ def test_the_whole_curve_goes_to_a_folder(ask, arrays, tmp_path):
         found = Results.read(out / name)
         assert found.header["seed"] == 5
         assert found.header["config"]["keys"] == "keys.npy"
-        assert found.header["definitions"]["choice"]
+        assert found.header["definitions"]["right"]
         assert found.header["words"]
         assert len(found.rows) > 5
 

@@ -22,13 +22,15 @@ from assocmem.experiments.ages import readable_ages
 from assocmem.experiments.experiment import Run
 from assocmem.experiments.precision import passed
 from assocmem.inputs import draw_pairs
-from assocmem.lab.precision import measurable_dtypes, rounding_curves
-from assocmem.lab.retrieval import retrieval_capacities, state_exponent, wrong_share
+from assocmem.lab.precision import Rounding, measurable_dtypes
+from assocmem.lab.retrieval import retrieval_capacities, state_growth, wrong_share
 from assocmem.report.figures import chart, specification
 from assocmem.stores import make_store
 from assocmem.stores.outer import OuterProduct
+from plans import curves_by
 
 NAMES = ("ages", "overwrite", "correlated", "recall_vs_state", "precision")
+rounding_curves = curves_by(Rounding)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
@@ -90,8 +92,8 @@ def test_choice_does_not_depend_on_the_workers_and_has_its_definition_in_the_row
     a = retrieval_capacities(["delta-net", "outer-product"], [8], recalls=256, workers=1)
     b = retrieval_capacities(["delta-net", "outer-product"], [8], recalls=256, workers=3)
     assert [x.row() for x in a] == [x.row() for x in b]
-    assert a[0].row()["definition"].startswith("choice capacity (95 % right of C = M candidates)")
-    assert state_exponent(a[:1]) is None
+    assert a[0].row()["definition"].startswith("retrieval capacity (95 % right of C = M candidates)")
+    assert state_growth(a[:1]) is None
 
 
 @pytest.mark.parametrize("key", [k for k in stores.names() if make_store(k).traits.keys != "ids"])

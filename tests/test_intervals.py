@@ -91,7 +91,7 @@ def test_importance_sampling_covers_where_plain_sampling_does_not():
     def tilted(rng):
         s = rng.normal(1.6 * beta / d, d**-0.5, (trials, m))  # not the optimal tilt, which has no scatter
         likelihood = np.exp(-1.6 * beta * s + (1.6 * beta) ** 2 / (2 * d))
-        found = ruler.summarise_weighted(m * np.mean(np.exp(2 * beta * s) * likelihood, axis=1))
+        found = ruler.summarise(np.sqrt(m * np.mean(np.exp(2 * beta * s) * likelihood, axis=1)))
         return found.low, found.high, truth
 
     assert covered("plain", plain) < 0.5 * EXPERIMENTS
@@ -202,7 +202,7 @@ def test_the_capacity_of_a_median_covers(shared):
 
 
 @pytest.mark.slow
-def test_the_choice_capacity_covers():
+def test_the_retrieval_capacity_covers():
     memories, trials, recalls = np.array([10, 30, 60, 100, 200, 400]), 40, 32
 
     def experiment(rng):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from assocmem import theory
@@ -11,9 +12,9 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import DeltaRule, LeastSquares
 from assocmem.inputs import EqualCosine
 from assocmem.lab.capacity import capacity
-from assocmem.lab.scaling import declared_exponent, fitted_exponent
-from assocmem.maps.activations import Exp, ExpSeries, Linear, ReLU, SwiGLU
+from assocmem.maps.activations import ExpSeries, ReLU
 from assocmem.maps.sharpness import LogN, QwenLogN, ScalableSoftmax
+from assocmem.ruler import growth
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
 
@@ -166,7 +167,7 @@ def test_capacities_of_a_few_memories(store, settings, exact, sampler):
     assert found.prediction.value == pytest.approx(exact, rel=1e-4)
     assert found.measured.low < exact < found.measured.high
     assert ("between 1 and 2 memories" in found.measured.note) == (exact < 2)
-    assert ("the sharpness follows M" in found.measured.note) == (found.label == "ssmax")
+    assert ("the sharpness follows M" in found.measured.note) == (found.one.label == "ssmax")
 
 
 def test_argmax_is_measured_by_keys_and_its_jump_is_named():
@@ -186,29 +187,25 @@ def test_a_ratio_that_rises_from_zero_does_so_in_its_square():
     assert found.measured.value == pytest.approx(found.prediction.value, abs=0.03)
 
 
-def test_the_fitted_exponent_meets_the_exact_one():
-    found = [capacity("squared-relu", d, precision=0.02, workers=1) for d in (16, 64, 256)]
-    slope = fitted_exponent(found)
-    assert abs(slope.value - slope.theory) < slope.high - slope.low < 0.02  # four standard errors
-    assert slope.theory == pytest.approx(1.96, abs=0.02)
-    assert slope.widths == (16, 64, 256)
+def test_the_fitted_growth_meets_the_exact_one():
+    widths = (16, 64, 256)
+    found = [capacity("squared-relu", d, precision=0.02, workers=1) for d in widths]
+    slope, exact = growth(widths, [one.measured for one in found]), [one.prediction.log_value for one in found]
+    error = abs(slope.value - np.polyfit(np.log(widths), exact, 1)[0])
+    assert error < slope.high - slope.low < 0.02  # four standard errors
+    assert slope.value == pytest.approx(1.96, abs=0.02)
 
 
-def test_an_exponent_leaves_out_what_was_not_reached():
-    found = [capacity("relu", d, precision=0.05, workers=1) for d in (16, 32)]
-    missing = replace(found[0], d_k=8, measured=replace(found[0].measured, value=None))
-    assert fitted_exponent([missing, *found]).widths == (16, 32)
-    with pytest.raises(InputError, match="two widths or more; got 1 of 2"):
-        fitted_exponent([missing, found[0]])
-
-
-def test_declared_exponents():
-    declared = [declared_exponent(s) for s in (Linear(), ReLU(3), SwiGLU(), ExpSeries(4, 8.0), Exp(8.0), ReLU(2, -0.1))]
-    assert declared == [1.0, 3.0, 2.0, 3.0, None, None]
+def test_growth_leaves_out_what_was_not_reached():
+    found = [capacity("relu", d, precision=0.05, workers=1).measured for d in (16, 32)]
+    missing = replace(found[0], value=None)
+    assert growth([8, 16, 32], [missing, *found]) == growth([16, 32], found)
+    assert growth([16, 32], [found[0], missing]).reason == "a slope needs capacities at two sizes"
+    assert growth([16, 32], [found[0], replace(found[1], low=None)]).low is None
 
 
 def test_a_slow_store_is_not_followed_for_ever(monkeypatch):
-    monkeypatch.setattr("assocmem.lab.search.PATIENCE", -1.0)
+    monkeypatch.setattr("assocmem.lab.capacity.PATIENCE", -1.0)
     found = capacity("optimal-linear", 32)
     assert found.measured.value is None
     assert "not reached below M = 2" in found.measured.reason

@@ -9,18 +9,16 @@ import pytest
 
 from assocmem import theory
 from assocmem.contract.errors import InputError
+from assocmem.kernels import compute
 from assocmem.lab import keys as keys_room
-from assocmem.lab import memory_budget as headroom
 from assocmem.lab.capacity import capacity
-from assocmem.lab.keys import key_ratios
-from assocmem.lab.labelled import subjects
-from assocmem.lab.plans import KeyPlan
-from assocmem.lab.trials import estimator_of, has_weights
+from assocmem.lab.keys import estimator_of, has_weights
 from assocmem.maps.activations import ReLU
 from assocmem.stores import function as function_room
 from assocmem.stores.function import FunctionStore
 from assocmem.stores.mlp import MLP
 from batches import weights_of
+from plans import key_plan, key_ratios
 
 
 def cube(keys, values, queries):
@@ -38,15 +36,15 @@ MULTIPLE = 8
 
 
 def plan_of(store, n=N, **settings):
-    return KeyPlan("", subjects(store), D, (n,), trials=2, targets=TARGETS, d_v=D_V, **settings)
+    return key_plan([store], D, [n], trials=2, targets=TARGETS, d_v=D_V, **settings)
 
 
 def peak(plan) -> float:
     """Return the numbers that were held at once, in units of M (d_k + d_v + targets)."""
-    key_ratios(plan_of(FunctionStore(cube), 2), workers=1)
+    key_ratios(plan_of(FunctionStore(cube), 2))
     tracemalloc.start()
     try:
-        key_ratios(plan, workers=1)
+        key_ratios(plan)
         return tracemalloc.get_traced_memory()[1] / 8 / (plan.memories[0] * (D + D_V + TARGETS))
     finally:
         tracemalloc.stop()
@@ -71,9 +69,9 @@ def test_a_trial_calls_the_function_once_with_a_channel_for_each_target():
 
     store = FunctionStore(counted, promises=FunctionStore(cube).traits)
     plan = plan_of(store)
-    key_ratios(plan, workers=1)
+    key_ratios(plan)
     large = [shapes for shapes in seen if shapes[0][0] == N]
-    assert large == [((N, D), (N, D_V + TARGETS), (TARGETS, D))] * plan.trials
+    assert large == [((N, D), (N, D_V + TARGETS), (TARGETS, D))] * plan.sampler.trials
 
 
 def test_a_function_is_read_by_vectors_and_a_store_with_weights_by_them():
@@ -113,23 +111,23 @@ def test_another_power_has_another_capacity():
 
 def test_many_pairs_in_blocks_give_the_ratios_of_one_write(monkeypatch):
     plan = plan_of(FunctionStore(cube))
-    whole = key_ratios(plan, workers=1)[N]
+    whole = key_ratios(plan)[N]
     monkeypatch.setattr(keys_room, "LARGE", 2000)
     monkeypatch.setattr("assocmem.lab.out_of_core.WRITTEN_AT_ONCE", 700)
-    np.testing.assert_allclose(key_ratios(plan, workers=1)[N], whole, rtol=1e-9)
+    np.testing.assert_allclose(key_ratios(plan)[N], whole, rtol=1e-9)
 
 
 def test_an_affine_function_is_refused_in_blocks(monkeypatch):
     monkeypatch.setattr(keys_room, "LARGE", 100)
-    with pytest.raises(InputError, match="can be measured with at most 131072 memories"):
-        key_ratios(plan_of(FunctionStore(shifted)), workers=1)
+    with pytest.raises(InputError, match="can be measured with at most 100 memories"):
+        key_ratios(plan_of(FunctionStore(shifted)))
 
 
 # ---------------------------------------------------------------------- what stops a search
 
 
 def test_a_search_that_stops_for_patience_says_so(monkeypatch):
-    monkeypatch.setattr("assocmem.lab.search.PATIENCE", -1.0)
+    monkeypatch.setattr("assocmem.lab.capacity.PATIENCE", -1.0)
     reason = capacity(FunctionStore(cube), 32, workers=1).measured.reason
     assert reason.startswith("not reached below M = 2; the ratio there is ")
     assert "the search stopped because one M took more than" in reason
@@ -140,40 +138,40 @@ def test_a_search_that_stops_for_patience_says_so(monkeypatch):
 
 
 def test_a_trial_that_memory_does_not_hold_is_refused_before_it_is_drawn(monkeypatch):
-    monkeypatch.setattr(headroom, "free_bytes", lambda: 4e6)
+    monkeypatch.setattr(compute, "free_bytes", lambda: 4e6)
     drawn = []
-    monkeypatch.setattr(keys_room, "run_task", drawn.append)
+    monkeypatch.setattr(keys_room, "draw_pairs", drawn.append)
     words = r"a trial of M = 4096 memories at d_k = 16 needs about 0\.0 GB of memory, of which 0\.0 GB are free"
     with pytest.raises(InputError, match=words):
-        key_ratios(plan_of(FunctionStore(cube)), workers=1)
+        key_ratios(plan_of(FunctionStore(cube)))
     assert drawn == []
 
 
 def test_many_pairs_that_memory_does_not_hold_are_refused(monkeypatch):
-    monkeypatch.setattr(headroom, "free_bytes", lambda: 3e6)
+    monkeypatch.setattr(compute, "free_bytes", lambda: 3e6)
     monkeypatch.setattr(keys_room, "LARGE", 2000)
     with pytest.raises(InputError, match="measure fewer memories"):
-        key_ratios(plan_of(FunctionStore(cube)), workers=1)
+        key_ratios(plan_of(FunctionStore(cube)))
     # A store of fixed size holds one block of them.
-    assert np.isfinite(key_ratios(plan_of("outer-product"), workers=1)[N]).all()
+    assert np.isfinite(key_ratios(plan_of("outer-product"))[N]).all()
 
 
 def test_fewer_threads_where_memory_does_not_hold_a_trial_for_each(monkeypatch):
     plan = plan_of(FunctionStore(cube))
     whole = key_ratios(plan, workers=2)[N]
-    tasks = keys_room._tasks(plan, N, True)
-    one = headroom.bytes_of(tasks[0], in_blocks=False)
+    tasks = plan.sampler.batches(plan, N, True)
+    one = plan.sampler.bytes_of(plan, tasks[0])
     assert one == 4 * 8 * tasks[0].count * N * (D + D_V + TARGETS)
-    monkeypatch.setattr(headroom, "free_bytes", lambda: 1.5 * one)
-    assert headroom.workers_that_fit(2, tasks, in_blocks=False) == 1
+    monkeypatch.setattr(compute, "free_bytes", lambda: 1.5 * one)
+    assert plan.sampler.workers_that_fit(2, plan, tasks) == 1
     assert np.array_equal(key_ratios(plan, workers=2)[N], whole)
-    monkeypatch.setattr(headroom, "free_bytes", lambda: 2.5 * one)
-    assert headroom.workers_that_fit(2, tasks, in_blocks=False) == 2
-    assert headroom.workers_that_fit(0, tasks, in_blocks=False) == 0  # refused where tasks are run
+    monkeypatch.setattr(compute, "free_bytes", lambda: 2.5 * one)
+    assert plan.sampler.workers_that_fit(2, plan, tasks) == 2
+    assert plan.sampler.workers_that_fit(0, plan, tasks) == 0  # refused where tasks are run
 
 
 def test_the_estimate_is_near_what_a_trial_takes():
     plan = plan_of(FunctionStore(cube))
-    task = keys_room._tasks(plan, N, True)[0]
-    counted = headroom.bytes_of(task, in_blocks=False) / 8 / (N * (D + D_V + TARGETS))
+    task = plan.sampler.batches(plan, N, True)[0]
+    counted = plan.sampler.bytes_of(plan, task) / 8 / (N * (D + D_V + TARGETS))
     assert 0.5 * counted < peak(plan) < 1.5 * counted

@@ -17,17 +17,14 @@ from assocmem.contract.traits import Traits
 from assocmem.inputs import EqualCosine
 from assocmem.lab import keys as keys_room
 from assocmem.lab import out_of_core as large
-from assocmem.lab import trials
-from assocmem.lab.keys import key_curves, key_ratios
-from assocmem.lab.labelled import subjects
-from assocmem.lab.layout import disjoint
-from assocmem.lab.plans import KeyPlan
-from assocmem.lab.streams import sums_over_pieces
+from assocmem.lab import probe
+from assocmem.lab.similarities import disjoint, sums_over_pieces
 from assocmem.maps.activations import Exp, Linear, ReLU
 from assocmem.maps.sharpness import LogN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.outer import OuterProduct
 from assocmem.stores.softmax import SoftmaxAttention
+from plans import key_curves, key_plan, key_ratios
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,8 @@ class Hebb(Store):
 
 
 def ratios(store, d, n, count, **settings):
-    plan = KeyPlan("", subjects(store), d, (n,), trials=count, targets=1, **settings)
-    return key_ratios(plan, workers=1)[n].reshape(-1)
+    plan = key_plan([store], d, [n], trials=count, targets=1, **settings)
+    return key_ratios(plan)[n].reshape(-1)
 
 
 # ---------------------------------------------------------------------- both samplers agree
@@ -102,7 +99,7 @@ def test_least_squares_is_exact_to_d_and_fails_at_2d():
 
 
 def test_a_users_store_without_batches_is_measured_trial_by_trial():
-    assert not trials.takes_batches(Hebb())
+    assert not probe.takes_batches(Hebb())
     own, ours = key_curves([("own", Hebb()), "outer-product"], 16, [40], trials=50, workers=1)
     assert own["value"] == pytest.approx(ours["value"], rel=1e-9)
     assert own["store"] == "Hebb"
@@ -118,8 +115,8 @@ def test_batches_change_nothing_but_the_choice_of_targets(monkeypatch):
 
 
 def test_targets_of_a_store_that_forgets_lie_anywhere():
-    plan = KeyPlan("", subjects(("decays", Hebb(0.9))), 16, (50,), trials=80, targets=4)
-    found = key_ratios(plan, workers=1)[50]
+    plan = key_plan([("decays", Hebb(0.9))], 16, [50], trials=80, targets=4)
+    found = key_ratios(plan)[50]
     assert found.max() / found.min() > 20
 
 
@@ -162,42 +159,40 @@ def test_other_laws_of_keys_have_their_own_theory():
 @pytest.mark.parametrize("name", ["softmax", "outer-product"])
 def test_many_pairs_written_block_by_block_give_the_ratios_of_one_write(monkeypatch, name):
     store = SoftmaxAttention(4.0) if name == "softmax" else OuterProduct()
-    plan = KeyPlan(
-        "", subjects((name, store)), 16, (3000,), trials=1, targets=5, cosines=(1.0, 0.8), estimator="vectors"
-    )
-    whole = key_ratios(plan, workers=1)[3000]
+    plan = key_plan([(name, store)], 16, [3000], trials=1, targets=5, cosines=(1.0, 0.8), estimator="vectors")
+    whole = key_ratios(plan)[3000]
     monkeypatch.setattr(keys_room, "LARGE", 2000)
     monkeypatch.setattr(large, "WRITTEN_AT_ONCE", 700)
-    blocks = key_ratios(plan, workers=1)[3000]
+    blocks = key_ratios(plan)[3000]
     np.testing.assert_allclose(blocks, whole, rtol=1e-9)
 
 
 def test_many_pairs_are_read_by_weights_a_few_queries_at_once(monkeypatch):
-    plan = KeyPlan("", subjects("softmax"), 16, (3000,), trials=1, targets=5, cosines=(1.0, 0.8))
-    whole = key_ratios(plan, workers=1)[3000]
+    plan = key_plan(["softmax"], 16, [3000], trials=1, targets=5, cosines=(1.0, 0.8))
+    whole = key_ratios(plan)[3000]
     monkeypatch.setattr(keys_room, "LARGE", 2000)
     monkeypatch.setattr(large, "WRITTEN_AT_ONCE", 700)
     monkeypatch.setattr(large, "WEIGHTS_AT_ONCE", 7000)
-    np.testing.assert_allclose(key_ratios(plan, workers=1)[3000], whole, rtol=1e-9)
+    np.testing.assert_allclose(key_ratios(plan)[3000], whole, rtol=1e-9)
 
 
 def test_stores_that_hold_pairs_alike_read_one_state(monkeypatch):
     sharp = [(f"beta {beta}", SoftmaxAttention(beta)) for beta in (2.0, 8.0)]
-    plan = KeyPlan("", subjects(*sharp, "outer-product"), 16, (3000,), trials=1, targets=5)
-    whole = key_ratios(plan, workers=1)[3000]
+    plan = key_plan([*sharp, "outer-product"], 16, [3000], trials=1, targets=5)
+    whole = key_ratios(plan)[3000]
     monkeypatch.setattr(keys_room, "LARGE", 2000)
     drawn = []
     plain = large.stream
     monkeypatch.setattr(large, "stream", lambda seed, *name: drawn.append(name[0]) or plain(seed, *name))
-    alike = key_ratios(plan, workers=1)[3000]
+    alike = key_ratios(plan)[3000]
     np.testing.assert_allclose(alike[:, :2], whole[:, :2], rtol=1e-9)
     assert drawn.count("keys") == 2
 
 
 def test_what_is_held_alike():
-    assert large.holds_alike(SoftmaxAttention(2.0), SoftmaxAttention(LogN()))
-    assert not large.holds_alike(SoftmaxAttention(2.0), OuterProduct())
-    assert not large.holds_alike(Hebb(0.9), Hebb(0.8))
+    assert probe.holds_alike(SoftmaxAttention(2.0), SoftmaxAttention(LogN()))
+    assert not probe.holds_alike(SoftmaxAttention(2.0), OuterProduct())
+    assert not probe.holds_alike(Hebb(0.9), Hebb(0.8))
 
 
 def test_laws_with_something_shared_are_not_drawn_in_blocks(monkeypatch):
@@ -207,8 +202,8 @@ def test_laws_with_something_shared_are_not_drawn_in_blocks(monkeypatch):
 
 
 def test_smaller_m_get_more_trials():
-    plan = KeyPlan("", subjects("relu"), 16, (10, 100, 1000), trials=4, most=100)
-    assert [plan.trials_at(n) for n in plan.memories] == [100, 40, 4]
+    plan = key_plan(["relu"], 16, [10, 100, 1000], trials=4, most=100)
+    assert [plan.sampler.trials_at(n, 1000) for n in plan.memories] == [100, 40, 4]
 
 
 def test_keys_do_not_depend_on_the_number_of_workers():

@@ -8,7 +8,8 @@ import pytest
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.inputs import EqualCosine
 from assocmem.lab.measure import measure
-from assocmem.lab.subsets import Rows, SubsetTask, run_subsets
+from assocmem.lab.plan import Plan, all_labelled
+from assocmem.lab.rows import Rows
 from assocmem.stores.outer import OuterProduct
 
 
@@ -31,7 +32,7 @@ def test_random_keys_have_the_capacity_of_random_keys():
     assert soft["value"] is None or soft["value"] > 300
     ratios = {(r["store"], r["n_memories"]): r for r in found.curve}
     assert ratios["outer-product", 400]["value"] == pytest.approx(np.sqrt(399 / 24), rel=0.1)
-    assert ratios["softmax", 400]["choice"] > 0.9 > 0.5 > ratios["outer-product", 400]["choice"]
+    assert ratios["softmax", 400]["right"] > 0.9 > 0.5 > ratios["outer-product", 400]["right"]
 
 
 def test_a_shared_mean_ruins_raw_keys_and_the_words_say_why():
@@ -176,7 +177,7 @@ def test_own_values_are_read_by_vectors():
     alike = measure(keys, 1 + 0.1 * rng.standard_normal((100, 12)), stores=["outer-product"], normalise=True, workers=1)
     assert {row["estimator"] for row in random.curve} == {"vectors"}
     assert random.curve[-1]["value"] == pytest.approx(np.sqrt(99 / 16), rel=0.2)
-    assert alike.curve[-1]["choice"] < random.curve[-1]["choice"] + 0.2
+    assert alike.curve[-1]["right"] < random.curve[-1]["right"] + 0.2
 
 
 def test_own_queries_ask_for_their_targets():
@@ -187,8 +188,8 @@ def test_own_queries_ask_for_their_targets():
     weak = measure(keys, queries=0.5 * keys[targets], targets=targets, stores=["squared-relu"], workers=1)
     wrong = measure(keys, queries=keys[targets + 1], targets=targets, stores=["squared-relu"], workers=1)
     assert weak.curve[-1]["value"] == pytest.approx(exact.curve[-1]["value"], rel=1e-9)  # ReLU² scales both alike
-    assert exact.curve[-1]["choice"] > 0.9
-    assert wrong.curve[-1]["choice"] < 0.1
+    assert exact.curve[-1]["right"] > 0.9
+    assert wrong.curve[-1]["right"] < 0.1
 
 
 def test_queries_keep_rows_to_themselves_when_a_preparation_is_fitted():
@@ -201,11 +202,12 @@ def test_queries_keep_rows_to_themselves_when_a_preparation_is_fitted():
 
 
 def test_a_target_is_asked_for_once_in_a_trial_and_is_always_stored():
-    rows = Rows(np.eye(6), np.eye(6), np.eye(6)[[2, 2, 2, 4]], np.array([2, 2, 2, 4]))
-    result = run_subsets(SubsetTask(OuterProduct(), rows, 3, 20, 5, "weights", 0, 0))
-    assert result.ratios.shape == (20, 2)
-    assert not result.ratios.any()
-    assert result.right.tolist() == [1.0] * 20
+    queries = np.eye(6)[[2, 2, 2, 4]], np.array([2, 2, 2, 4])
+    rows = Rows(np.eye(6), np.eye(6), *queries, trials=20, asked=5, estimator="weights")
+    ratio, right = rows.draw(Plan(rows, all_labelled([OuterProduct()]), 6, (3,)), 1, None)
+    assert ratio.numbers.shape == (20, 2)
+    assert not ratio.numbers.any()
+    assert right.numbers.tolist() == [1.0] * 20
 
 
 def test_beta_goes_to_the_stores_that_take_one():

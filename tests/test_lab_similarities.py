@@ -15,19 +15,16 @@ from assocmem import theory
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.random import stream
 from assocmem.lab import importance_sampling as tilt
-from assocmem.lab import similarities
 from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
-from assocmem.lab.labelled import subject, subjects
-from assocmem.lab.layout import Layout, disjoint, nested
-from assocmem.lab.plans import SimilarityPlan
-from assocmem.lab.similarities import similarity_curves
-from assocmem.lab.sphere import BLOCK, SimilarityLaw
-from assocmem.lab.streams import sums_over_pieces
-from assocmem.lab.weighing import Block, dtype_for, sums_of_squares, weigh
+from assocmem.lab.plan import labelled
+from assocmem.lab.run import estimates
+from assocmem.lab.similarities import TILTED, Layout, Similarities, disjoint, sums_over_pieces
+from assocmem.lab.similarity_law import BLOCK, Block, SimilarityLaw, dtype_for, sums_of_squares, weigh
 from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.maps.sharpness import LogN, YaRN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
+from plans import plan_of, similarity_curves
 
 FAST = (Linear(), ReLU(), ReLU(2), ReLU(3), ReLU(2.5), ReLU(2, -0.1), SwiGLU(), Exp(8.0), ExpSeries(4, 8.0))
 PLAIN = (Swish(), GELU(), Custom(np.tanh, "tanh"))
@@ -133,10 +130,6 @@ def test_no_number_is_used_twice_within_one_estimate(counts, length):
 def test_overlapping_pieces_are_refused():
     with pytest.raises(InputError, match="M = 4 overlap"):
         Layout((4,), ((0, 2),))
-
-
-def test_nested_layouts_give_every_trial_one_curve():
-    assert nested([3, 5], pieces=2).starts == ((0, 4), (0, 4))
 
 
 def test_sums_over_pieces_equal_the_slow_truth():
@@ -305,22 +298,22 @@ def test_plans_that_cannot_be_are_refused(settings, words):
 
 def test_beyond_four_million_the_mean_square_stands_for_the_sum():
     (row,) = similarity_curves(["cubed-relu"], 64, [10**12], streams=30, workers=1)
-    assert row["sampler"] == similarities.TILTED
+    assert row["sampler"] == TILTED
     assert row["low"] < row["theory"] < row["high"]
 
 
-def test_subjects_know_their_sharpness():
-    assert subject("softmax").beta(64, 100) == 8.0
-    assert subject("outer-product").beta(64, 100) is None
-    assert subject(("su", SoftmaxAttention(LogN()))).changes_with_n(64)
-    assert not subject("softmax").changes_with_n(64)
+def test_labelled_stores_know_their_sharpness():
+    assert labelled("softmax").beta(64, 100) == 8.0
+    assert labelled("outer-product").beta(64, 100) is None
+    assert labelled(("su", SoftmaxAttention(LogN()))).changes_with_n(64)
+    assert not labelled("softmax").changes_with_n(64)
 
 
-def test_subjects_find_their_key():
-    assert subject(("sharp", SoftmaxAttention(3.0))).key == "softmax"
-    assert subject(SoftmaxAttention(3.0)).label == "SoftmaxAttention"
-    assert subject(MLP(ReLU(2))).key == "squared-relu"
-    assert subject(MLP(ReLU(2.5))).key == "MLP"
+def test_labelled_stores_find_their_key():
+    assert labelled(("sharp", SoftmaxAttention(3.0))).key == "softmax"
+    assert labelled(SoftmaxAttention(3.0)).label == "SoftmaxAttention"
+    assert labelled(MLP(ReLU(2))).key == "squared-relu"
+    assert labelled(MLP(ReLU(2.5))).key == "MLP"
 
 
 @pytest.mark.slow
@@ -328,11 +321,9 @@ def test_subjects_find_their_key():
 def test_intervals_cover(beta):
     # 300 seeds, plain draws at beta 4 and tilted ones at beta 25: the share of intervals that hold the exact value lies
     # in 92-98 %; for a true coverage of 95 % the test errs with probability 0.02.
-    plan = subjects(("store", SoftmaxAttention(beta)))
-    hits = []
+    store, hits = ("store", SoftmaxAttention(beta)), []
     for seed in range(300):
-        found = similarities.draw_squares(SimilarityPlan("", plan, 64, (2001,), seed=seed, streams=20), workers=1)
-        estimate = found.estimate(Exp(beta), 2001, 1.0, "weights", "rms")
+        (estimate,) = estimates(plan_of(Similarities, [store], 64, [2001], seed=seed, streams=20), workers=1)
         hits.append(estimate.low < theory.ratio(Exp(beta), 64, 2001).value < estimate.high)
     assert 0.92 <= np.mean(hits) <= 0.98
 

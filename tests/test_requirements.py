@@ -12,7 +12,8 @@ from assocmem.contract.cost import D_K, D_V, Cost, N, larger
 from assocmem.contract.errors import InputError
 from assocmem.contract.store import Store
 from assocmem.lab import requirements as required
-from assocmem.lab.requirements import counted_state, numbers_held, requirements
+from assocmem.lab.probe import counted_state
+from assocmem.lab.requirements import numbers_held, requirements
 from assocmem.stores import entry, make_store
 
 KEYS = [key for key in stores.names() if entry(key).make().traits.keys != "ids"]

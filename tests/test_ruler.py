@@ -389,31 +389,15 @@ def test_two_definitions_are_not_put_together():
         ruler.same_definition([])
 
 
-def test_weighted_mean_squares_are_averaged_before_the_root():
-    found = ruler.summarise_weighted([1.0, 4.0, 4.0])
-    assert found.value == pytest.approx(math.sqrt(3))
-    assert "importance" in found.sampler
-
-
 def test_importance_sampling_gives_the_value_of_plain_sampling():
     # Weights w = e^(beta s), s ~ N(0, 1/d): E w^2 = e^(2 beta^2 / d); tilting shifts the mean of s by 2 beta / d.
     d, beta, m, generator = 64, 20.0, 1000, stream(0, "tilt")
     tilted = generator.normal(2 * beta / d, d**-0.5, (40, m))
     likelihood = np.exp(-2 * beta * tilted + 2 * beta**2 / d)
-    found = ruler.summarise_weighted(m * np.mean(np.exp(2 * beta * tilted) * likelihood, axis=1))
+    found = ruler.summarise(np.sqrt(m * np.mean(np.exp(2 * beta * tilted) * likelihood, axis=1)))
     assert found.value == pytest.approx(math.sqrt(m) * math.exp(beta**2 / d), rel=1e-6)
-    plain = np.exp(beta * generator.normal(0, d**-0.5, m))
-    assert ruler.tail_share(plain, m) > ruler.TAIL_LIMIT
-
-
-def test_tail_share_is_the_definition_and_tells_light_from_heavy():
-    w = RNG.standard_normal(1000)
-    assert ruler.tail_share(w, 50) == pytest.approx(np.mean(w**4) / (50 * np.mean(w**2) ** 2))
-    assert ruler.tail_share(np.ones(10), 100) == pytest.approx(0.01)
-    assert ruler.tail_share(w * 1e100, 50) == pytest.approx(ruler.tail_share(w, 50))
-    assert ruler.tail_share(np.zeros(4), 3) == 0.0
-    with pytest.raises(InputError, match="at least one weight"):
-        ruler.tail_share(np.zeros(0), 3)
+    plain = np.exp(2 * beta * generator.normal(0, d**-0.5, m))
+    assert np.mean(plain**2) / (m * np.mean(plain) ** 2) > 0.1
 
 
 # ---------------------------------------------------------------- capacity
@@ -603,17 +587,17 @@ def test_measured_capacity_of_the_outer_product_is_65():
     assert found.high / found.low < 1.08
 
 
-# ---------------------------------------------------------------- choice
+# ---------------------------------------------------------------- retrieval
 
 
-def test_right_choices_are_the_argmax():
+def test_right_recalls_are_the_argmax():
     recalls, candidates = RNG.standard_normal((5, 4)), RNG.standard_normal((7, 4))
     best = np.argmax(recalls @ candidates.T, axis=1)
     assert ruler.top1_right(recalls, candidates, best).all()
     assert not ruler.top1_right(recalls, candidates, (best + 1) % 7).any()
 
 
-def test_right_choices_in_blocks_and_batches(monkeypatch):
+def test_right_recalls_in_blocks_and_batches(monkeypatch):
     recalls, candidates = RNG.standard_normal((2, 5, 4)), RNG.standard_normal((7, 4))
     targets = RNG.integers(0, 7, 5)
     whole = ruler.top1_right(recalls, candidates, targets)
@@ -623,7 +607,7 @@ def test_right_choices_in_blocks_and_batches(monkeypatch):
     np.testing.assert_array_equal(whole, np.argmax(recalls @ candidates.T, axis=-1) == targets)
 
 
-def test_right_choices_among_candidates_of_each_item(monkeypatch):
+def test_right_recalls_among_candidates_of_each_item(monkeypatch):
     recalls, candidates = RNG.standard_normal((3, 2, 5, 4)), RNG.standard_normal((3, 2, 7, 4))
     targets = RNG.integers(0, 7, (3, 2, 5))
     targets[0] = np.argmax(recalls[0] @ np.swapaxes(candidates[0], -1, -2), axis=-1)
@@ -646,7 +630,7 @@ def test_right_choices_among_candidates_of_each_item(monkeypatch):
     [((2, 0), (4, 0), [False, False]), ((0, 3), (4, 3), []), ((0, 0), (4, 0), []), ((2, 0, 3), (2, 4, 3), [[], []]),
      ((1, 2, 0), (1, 4, 0), [[False, False]]), ((0, 2, 3), (0, 4, 3), [])],
 )  # fmt: skip
-def test_choices_of_nothing_or_by_nothing(recalls, candidates, right):
+def test_recalls_of_nothing_or_by_nothing(recalls, candidates, right):
     found = ruler.top1_right(np.zeros(recalls), np.zeros(candidates), list(range(recalls[-2])))
     assert found.shape == recalls[:-1]
     assert found.tolist() == right
@@ -658,10 +642,10 @@ def test_ties_and_negatives_are_not_right():
     assert not ruler.top1_right([[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [0])[0]
 
 
-def test_choice_capacity_names_its_candidates_and_share():
+def test_retrieval_capacity_names_its_candidates_and_share():
     shares = np.ones((20, 1)) * [1.0, 0.99, 0.9, 0.5]
     found = ruler.retrieval_capacity([10, 100, 1000, 10000], shares, recalls_per_trial=50, candidates=1000)
-    assert found.definition.startswith("choice capacity (95 % right of C = 1000 candidates)")
+    assert found.definition.startswith("retrieval capacity (95 % right of C = 1000 candidates)")
     assert 100 < found.value < 1000
     assert found.low < found.value < found.high
     assert found.statistic == "share"
@@ -670,13 +654,13 @@ def test_choice_capacity_names_its_candidates_and_share():
     assert "99 % right of C = M" in strict.definition
 
 
-def test_choice_capacity_not_reached_is_said():
+def test_retrieval_capacity_not_reached_is_said():
     found = ruler.retrieval_capacity([10, 100], [[1.0, 0.97]] * 3, recalls_per_trial=100)
     assert found.value is None
-    assert found.reason == "not reached below M = 100; the share of wrong choices there is 0.03; raise --max-memories"
+    assert found.reason == "not reached below M = 100; the share of wrong recalls there is 0.03; raise --max-memories"
 
 
-def test_choice_capacity_is_far_above_that_of_the_vector():
+def test_retrieval_capacity_is_far_above_that_of_the_vector():
     # A 48 x 48 matrix reads back about 49 clean vectors and picks the right one of far more.
     store, memories, d = OuterProduct(), [8, 16, 32, 64, 128, 256, 512], 48
     vector, right = [], []
@@ -708,7 +692,7 @@ def test_choice_capacity_is_far_above_that_of_the_vector():
         (lambda: ruler.retrieval_definition(None, 1.0), "`share`"),
     ],
 )
-def test_bad_choices_are_refused(call, word):
+def test_bad_retrievals_are_refused(call, word):
     with pytest.raises(InputError, match=word):
         call()
 

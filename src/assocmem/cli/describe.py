@@ -169,7 +169,7 @@ def trait_words(traits: Traits) -> dict[str, str]:
 
 
 def _state_numbers(store: Store, n: int = 64) -> int | None:
-    from assocmem.lab.requirements import counted_state
+    from assocmem.lab.probe import counted_state
 
     return None if store.traits.keys == "ids" else counted_state(store, 64, 64, n)
 

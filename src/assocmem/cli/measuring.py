@@ -38,8 +38,8 @@ def capacity(
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
     from assocmem.cli.user_code import made_store, user_code
+    from assocmem.contract.columns import meanings
     from assocmem.contract.results import setting
-    from assocmem.lab.capacity import DEFINITIONS
     from assocmem.lab.capacity import capacity as measure_capacity
 
     named = {"beta": beta, "terms": terms, "power": power, "sharpness": sharpness, "reference": reference}
@@ -55,12 +55,7 @@ def capacity(
         )  # fmt: skip
     row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
     if as_json:
-        exact = "whether theory is exact (in the mean square, for uniform unit keys) or a labelled approximation"
-        words = DEFINITIONS | {
-            "theory_exact": exact,
-            "statistic": row["definition"],
-            "settings_used": "all of the store's",
-        }
+        words = meanings([row]) | {"statistic": row["definition"], "settings_used": "all of the store's"}
         given = {name: setting(value) for name, value in settings.items()}
         used = {name: setting(value) for name, value in made.settings().items()}
         print_json({"settings": given, "settings_used": used, **row}, words)
@@ -106,6 +101,7 @@ def measure(
 ) -> None:
     """Measure your own keys: ratio, capacity and geometry, raw and (if asked) centred and whitened."""
     from assocmem.cli.user_code import user_code
+    from assocmem.contract.columns import meanings
     from assocmem.inputs import read_matrix, read_targets
     from assocmem.lab.measure import DEFAULT_STORES
     from assocmem.lab.measure import measure as measure_keys
@@ -132,7 +128,7 @@ def measure(
         _write(out, found, {"keys": Path(keys).name, "preparations": preparations, "normalise": normalise}, seed)
     if as_json:
         data = {"capacities": found.capacities, "geometry": found.geometry, "curve": found.curve, "words": found.words}
-        print_json(data, MEASURE_WORDS)
+        print_json(data, meanings([*found.capacities, *found.geometry, *found.curve]))
         return
     _print_measurement(found, array.shape)
     if out is not None:
@@ -150,10 +146,10 @@ def _statistic(name: str | None) -> Any:
 
 def _settings_words(store: Any, d_k: int) -> str:
     """Return all settings that a store has, given or not, and what its sharpness comes to where it is a number."""
-    from assocmem.lab.labelled import subject
+    from assocmem.lab.plan import labelled
 
     words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
-    one = subject(store)
+    one = labelled(store)
     beta = None if one.changes_with_n(d_k) else one.beta(d_k, 1)
     return ", ".join(words + ([] if beta is None else [f"beta = {beta:.4g}"])) or "none"
 
@@ -178,9 +174,10 @@ def _made(stores: list[str]) -> list[Any]:
 
 
 def _write(out: Path, found: Any, config: dict[str, Any], seed: int) -> None:
+    from assocmem.contract.columns import meanings
     from assocmem.contract.results import Results, header_for
 
-    header = header_for(config=config, seed=seed, definitions=MEASURE_WORDS) | {"words": list(found.words)}
+    header = header_for(config=config, seed=seed, definitions=meanings(found.curve)) | {"words": list(found.words)}
     Results("measured", tuple(found.curve), header).write(out)
 
 
@@ -205,7 +202,7 @@ def _print_measurement(found: Any, shape: tuple[int, ...]) -> None:
             [str(c["head"])] * heads
             + [c["preparation"], c["label"] + ("" if c["beta"] is None else f", beta {c['beta']:.4g}"),
                number(c["value"]) if c["value"] else c["reason"],
-               interval(c["low"], c["high"]), "–" if c.get("choice_there") is None else f"{c['choice_there']:.0%}"]
+               interval(c["low"], c["high"]), "–" if c.get("right_there") is None else f"{c['right_there']:.0%}"]
             for c in found.capacities
         ],
         numeric=("95 % interval",),
@@ -234,15 +231,3 @@ def _measured_words(found: Any) -> str:
 def _used(row: dict[str, Any]) -> str:
     dropped = row["columns_dropped"]
     return f"{row['d_k']}" + (f" ({dropped} constant, left out)" if dropped else "")
-
-
-MEASURE_WORDS = {
-    "value": "in capacities: M at which the ratio crosses the threshold, the target counted; in curve: the ratio",
-    "low, high": "ends of the 95 % interval over random subsets of the given rows",
-    "choice": "share of recalls whose largest inner product is with the right one of the M stored values",
-    "effective_dimension": "1 / E cos^2 over pairs of distinct rows: random unit keys of that width overlap as much",
-    "mean_cosine": "mean cosine over pairs of distinct rows",
-    "shared_mean_share": "||mean||^2 / mean ||key||^2",
-    "participation_ratio": "(tr C)^2 / tr C^2 of the second moment C of the keys",
-    "columns_dropped": "columns that are constant in the rows (whitened: in the rows fitted on), left out",
-}

@@ -139,7 +139,8 @@ class Capabilities:
     """What a store can do beside writing and recalling; nothing of it by default.
 
     masks: a query may be kept from seeing some of the pairs.
-    gives: what `ask` hands out beside the values: "weights", "mass" (recalls of shards merge), "trace".
+    gives: what `ask` hands out beside the values: "weights", "mass" (recalls of shards merge), "trace". costly: what
+        of it takes more than one recall's work.
     merges: how states are joined: their arrays add, their pairs are appended, or not at all.
     not_merged: why states or recalls of shards cannot be joined, as the end of the sentence that refuses it.
     forgets: pairs that were written can be taken out again; for states that add.
@@ -150,6 +151,7 @@ class Capabilities:
 
     masks: bool = False
     gives: tuple[Want, ...] = ()
+    costly: tuple[Want, ...] = ()
     merges: Literal["adds", "appends", "no"] = "no"
     not_merged: str = ""
     forgets: bool = False

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
-from assocmem.lab.recency import DEFINITIONS, age_curves
+from assocmem.lab.recency import Ages
+from assocmem.lab.run import curves
+from assocmem.lab.sequences import Sequences
 from assocmem.theory import ratio_by_age
 
 D_K, D_V = 64, 32
@@ -30,7 +32,8 @@ STORES = (
 def _answer(run: Run) -> Outcome:
     ages = [age for age in AGES if age < run.fewer(256, 32)]
     n = max(ages) + 1
-    rows = age_curves(labelled(STORES), D_K, n, ages, d_v=D_V, trials=run.fewer(96, 8), **run.shared)
+    sampler = Sequences(Ages(tuple(ages)), run.fewer(96, 8))
+    rows = curves(labelled(STORES), D_K, [n], sampler, d_v=D_V, **run.shared)
     view = {
         "kind": "panels",
         "x": "shown_age",
@@ -44,9 +47,7 @@ def _answer(run: Run) -> Outcome:
         ],
     }
     rows = [row | {"shown_age": row["age"] + 1} for row in rows]
-    return Outcome(
-        rows, view, _caption(rows, n), {"d_k": D_K, "d_v": D_V, "n_memories": n}, DEFINITIONS | {"shown_age": "age + 1"}
-    )
+    return Outcome(rows, view, _caption(rows, n), {"d_k": D_K, "d_v": D_V, "n_memories": n})
 
 
 def _caption(rows: Sequence[Row], n: int) -> str:

@@ -8,8 +8,7 @@ from assocmem import theory
 from assocmem.contract.form import KernelSum
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, article
-from assocmem.lab.capacity import DEFINITIONS, capacity
-from assocmem.lab.search import PRECISION
+from assocmem.lab.capacity import PRECISION, capacity
 from assocmem.maps.sharpness import Constant, LogN, Sharpness
 
 D_K = 64
@@ -51,13 +50,6 @@ LINES = (
     _softmax("beta growing like log M", "8 ln M / ln 1024", LogN(1024, 8.0)),
 )  # fmt: skip
 
-WORDS = {
-    "formula": "f(x), K and V the stored keys and values as rows",
-    "article_name": "the store in the article's words",
-    "article": "the article's capacity, null where it prints words or nothing",
-    "gaussian": "capacity by the Gaussian approximation of similarities, null where there is none",
-}
-
 
 def _answer(run: Run) -> Outcome:
     rows = [_row(line, run.part(i, len(LINES))) for i, line in enumerate(LINES)]
@@ -68,7 +60,6 @@ def _answer(run: Run) -> Outcome:
         "root mean square. With beta growing like log M the ratio falls as M grows and does not reach 1 up to the "
         f"largest M looked at, {int(rows[-1]['largest_m']):,} (by theory it turns and reaches 1 near 1e26).",
         {"d_k": D_K},
-        DEFINITIONS | WORDS,
     )
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown
-from assocmem.lab.recency import DEFINITIONS, pass_curves
+from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
+from assocmem.inputs import EqualCosine
+from assocmem.lab.recency import Passes
+from assocmem.lab.run import curves
+from assocmem.lab.sequences import Sequences
 
 D_K = 64
 FEW, MANY = 32, 96
@@ -26,8 +30,11 @@ STORES = (
 
 def _answer(run: Run) -> Outcome:
     cosines = COSINES[:: run.fewer(1, 10)]
-    passed = [((one.label, one.store), PASSES.get(one, 1)) for one in STORES]
-    rows = pass_curves(passed, D_K, (FEW, MANY), cosines, trials=run.fewer(16, 4), **run.shared)
+    points = list(product(STORES, (FEW, MANY), cosines))
+    rows: list[Row] = []
+    for i, (one, n, rho) in enumerate(points):
+        sampler = Sequences(Passes(PASSES.get(one, 1)), run.fewer(16, 4))
+        rows += curves(labelled([one]), D_K, [n], sampler, keys=EqualCosine(rho), **run.part(i, len(points)).shared)
     panels = [
         {"where": {"n_memories": n}, "y_title": f"interference / signal, M = {n}", "y_domain": (1e-3, 30), **RULE}
         for n in (FEW, MANY)
@@ -38,9 +45,7 @@ def _answer(run: Run) -> Outcome:
         "kind": "panels", "x": "rho", "x_title": "expected cosine of two keys", "x_log": False, "join": True,
         "order": [one.label for one in STORES], "panels": panels,
     }  # fmt: skip
-    return Outcome(
-        rows, view, _caption(rows, max(cosines)), {"d_k": D_K, "cosines": cosines, "memories": (FEW, MANY)}, DEFINITIONS
-    )
+    return Outcome(rows, view, _caption(rows, max(cosines)), {"d_k": D_K, "cosines": cosines, "memories": (FEW, MANY)})
 
 
 def _caption(rows: Sequence[Row], top: float) -> str:

@@ -10,12 +10,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from assocmem.contract.columns import meanings
 from assocmem.contract.results import Results, Row, header_for
 from assocmem.contract.store import Store
 from assocmem.kernels.compute import Progress, Workers
-from assocmem.lab.keys import key_curves
-from assocmem.lab.rows import DEFINITIONS
-from assocmem.lab.similarities import similarity_curves
+from assocmem.lab.keys import Keys
+from assocmem.lab.run import curves
+from assocmem.lab.similarities import Similarities
 from assocmem.stores import make_store
 
 View = dict[str, Any]
@@ -91,7 +92,7 @@ def labelled(shown: Iterable[Shown]) -> list[tuple[str, Store]]:
 class Outcome:
     """What an experiment hands back: tidy rows, the view that draws them, and a caption in words.
 
-    definitions: of columns that `lab.rows.DEFINITIONS` doesn't know, or gives another meaning.
+    definitions: of columns that `contract.columns` doesn't know, or gives another meaning.
     """
 
     rows: Iterable[Row]
@@ -123,8 +124,7 @@ class Experiment:
         outcome = self.answer(replace(run, experiment=self.name, progress=progress))
         seconds = time.perf_counter() - began
         rows = tuple(outcome.rows)
-        known = {**DEFINITIONS, **outcome.definitions}
-        words = {column: known[column] for column in dict.fromkeys(c for row in rows for c in row) if column in known}
+        words = meanings(rows) | dict(outcome.definitions)
         config = {"quick": run.quick, **outcome.config}
         header = header_for(config=config, seed=run.seed, seconds=seconds, definitions=words)
         header |= {"title": self.title, "question": self.question, "caption": outcome.caption, "view": outcome.view}
@@ -147,10 +147,10 @@ def both_ways(
     """
     stores = labelled(shown)
     counts = [2**k for k in range(4, run.fewer(*top), run.fewer(1, 2))]
-    rows = similarity_curves(stores, d_k, counts, streams=run.fewer(*streams), **run.part(0, parts).shared)
+    rows = curves(stores, d_k, counts, Similarities(streams=run.fewer(*streams)), **run.part(0, parts).shared)
     drawn = [2**k for k in range(4, run.fewer(15, 11), 2)]
-    few: dict[str, Any] = {"trials": run.fewer(8, 4), "most": run.fewer(most, 32)}
-    return rows + key_curves(stores, d_k, drawn, **few, **run.part(1, parts).shared)
+    by_keys = Keys(trials=run.fewer(8, 4), most=run.fewer(most, 32))
+    return rows + curves(stores, d_k, drawn, by_keys, **run.part(1, parts).shared)
 
 
 @cache

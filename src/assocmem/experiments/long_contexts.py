@@ -8,7 +8,8 @@ from functools import lru_cache
 from assocmem import theory
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, both_ways, labelled, over_memories
-from assocmem.lab.keys import key_curves
+from assocmem.lab.keys import Keys
+from assocmem.lab.run import curves
 from assocmem.maps.sharpness import Constant, LogN, QwenLogN, Sharpness, YaRN
 
 D_K, BETA, REFERENCE, FAR = 64, 8.0, 1024, 2**21
@@ -49,7 +50,7 @@ def at_a_million(run: Run) -> list[Row]:
 
 @lru_cache(maxsize=1)
 def _far_rows(run: Run) -> list[Row]:
-    return key_curves(labelled(STORES), D_K, [2**20], trials=3, targets=8, dtype="float32", **run.shared)
+    return curves(labelled(STORES), D_K, [2**20], Keys(trials=3, targets=8, dtype="float32"), **run.shared)
 
 
 def _caption() -> str:

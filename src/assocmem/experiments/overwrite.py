@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
-from assocmem.lab.recency import DEFINITIONS, rewrite_curves
+from assocmem.lab.recency import Rewrites
+from assocmem.lab.run import curves
+from assocmem.lab.sequences import Sequences
 
 D_K, D_V = 64, 32
 STORES = (
@@ -26,7 +28,7 @@ STORES = (
 
 def _answer(run: Run) -> Outcome:
     counts = [2**k for k in range(0, run.fewer(9, 6), run.fewer(1, 2))]
-    rows = rewrite_curves(labelled(STORES), D_K, counts, d_v=D_V, trials=run.fewer(32, 4), **run.shared)
+    rows = curves(labelled(STORES), D_K, counts, Sequences(Rewrites(), run.fewer(32, 6)), d_v=D_V, **run.shared)
     view = {
         "kind": "panels",
         "x": "n_memories",
@@ -40,7 +42,7 @@ def _answer(run: Run) -> Outcome:
              **RULE},
         ],
     }  # fmt: skip
-    return Outcome(rows, view, _caption(rows, counts), {"d_k": D_K, "d_v": D_V, "memories": counts}, DEFINITIONS)
+    return Outcome(rows, view, _caption(rows, counts), {"d_k": D_K, "d_v": D_V, "memories": counts})
 
 
 def _caption(rows: Sequence[Row], counts: Sequence[int]) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled
-from assocmem.lab.precision import DEFINITIONS, INTERFERENCE, measurable_dtypes, rounding_curves
+from assocmem.lab.precision import INTERFERENCE, Rounding, measurable_dtypes
+from assocmem.lab.run import curves
 
 D_K = 32
 STORES = (
@@ -21,7 +22,7 @@ STORES = (
 def _answer(run: Run) -> Outcome:
     dtypes = measurable_dtypes(fast=run.quick)
     counts = [2**k for k in range(2, run.fewer(12, 7))]
-    rows = rounding_curves(labelled(STORES), D_K, counts, dtypes=dtypes, trials=run.fewer(6, 4), **run.shared)
+    rows = curves(labelled(STORES), D_K, counts, Rounding(dtypes, trials=run.fewer(6, 4)), d_v=D_K, **run.shared)
     view = {
         "kind": "panels",
         "x": "n_memories",
@@ -35,7 +36,7 @@ def _answer(run: Run) -> Outcome:
         "panels": [{"where": {"of": one.label}, "y_title": f"{one.label}: error / signal"} for one in STORES],
     }
     caption = _caption(rows, dtypes, run.quick)
-    return Outcome(rows, view, caption, {"d_k": D_K, "memories": counts, "dtypes": dtypes}, DEFINITIONS)
+    return Outcome(rows, view, caption, {"d_k": D_K, "memories": counts, "dtypes": dtypes})
 
 
 def _caption(rows: Sequence[Row], dtypes: Sequence[str], quick: bool) -> str:

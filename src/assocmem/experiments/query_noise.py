@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
-from assocmem.lab.capacity import DEFINITIONS, capacity
+from assocmem.lab.capacity import capacity
 
 D_K = 64
 COSINES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -33,7 +33,6 @@ def _answer(run: Run) -> Outcome:
         f"A noisy query lowers the signal to σ(cosine) and leaves the interference as it was. It costs softmax most: "
         f"from {softmax[1.0]:,.0f} memories with a clean query to {softmax[0.6]:,.0f} at cosine 0.6.",
         {"d_k": D_K, "cosines": cosines},
-        DEFINITIONS,
     )  # fmt: skip
 
 

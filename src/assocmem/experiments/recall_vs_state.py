@@ -1,4 +1,4 @@
-"""Recall against state size: the choice capacity of every registered store, without training."""
+"""Recall against state size: the retrieval capacity of every registered store, without training."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from assocmem import stores
 from assocmem.contract.results import Row
 from assocmem.experiments.colours import colours
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
-from assocmem.lab.retrieval import (
-    DEFINITIONS,
-    MeasuredRetrieval,
-    retrieval_capacities,
-    state_exponent,
-)
+from assocmem.lab.retrieval import MeasuredRetrieval, retrieval_capacities, state_growth
 from assocmem.stores import make_store
 
 WIDTHS = (16, 32, 64, 128)
@@ -41,12 +36,12 @@ def _answer(run: Run) -> Outcome:
         "kind": "curves",
         "x": "state_numbers",
         "x_title": "numbers in the state",
-        "y_title": f"memories M with {SHARE:.0%} right choices",
+        "y_title": f"memories M with {SHARE:.0%} right recalls",
         "order": [*series, *lines],
         "colours": colours(Shown(key, key) for key in series) | dict(zip(lines, GREYS, strict=False)),
         "join": True,
     }
-    return Outcome(rows, view, _caption(found, widths), {"widths": widths, "share": SHARE, "stores": keys}, DEFINITIONS)
+    return Outcome(rows, view, _caption(found, widths), {"widths": widths, "share": SHARE, "stores": keys})
 
 
 def _line(d: int) -> str:
@@ -64,7 +59,7 @@ def _caption(found: Sequence[MeasuredRetrieval], widths: Sequence[int]) -> str:
     known = sorted((row for row in here if row["value"]), key=lambda row: -row["value"])
     table = "; ".join(f"{row['label']} {row['value']:.0f} ({row['state_numbers']:,})" for row in known)
     words = [
-        f"Choice capacity: the largest M at which {SHARE:.0%} of recalls have their largest inner product with the "
+        f"Retrieval capacity: the largest M at which {SHARE:.0%} of recalls have their largest inner product with the "
         "right one of all M values (of length one); nothing is trained, and old pairs are asked for as often as new "
         f"ones. Points of one colour differ in d_k = d_v ({', '.join(map(str, widths))}). At d_k = {d}, memories "
         f"(state numbers): {table}."
@@ -73,7 +68,7 @@ def _caption(found: Sequence[MeasuredRetrieval], widths: Sequence[int]) -> str:
     if least:
         words.append(f"Not even two pairs: {', '.join(least)}.")
     slopes = [
-        (one.label, state_exponent([f for f in found if f.one == one]))
+        (one.label, state_growth([f for f in found if f.one == one]))
         for one in dict.fromkeys(f.one for f in found if not f.one.store.traits.keeps_pairs)
     ]
     said = [f"{label} {slope:.2f}" for label, slope in slopes if slope is not None]

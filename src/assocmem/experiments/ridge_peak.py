@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled, over_memories
-from assocmem.lab.keys import key_curves
+from assocmem.lab.keys import Keys
+from assocmem.lab.run import curves
 
 D_K, COSINE, RIDGE = 64, 0.9, 0.5
 COUNTS = (8, 16, 24, 32, 40, 48, 56, 60, 62, 64, 66, 68, 72, 80, 96, 128, 192, 256, 512)
@@ -16,9 +17,9 @@ STORES = (
 
 
 def _answer(run: Run) -> Outcome:
-    rows = key_curves(
-        labelled(STORES), D_K, COUNTS[:: run.fewer(1, 4)], cosines=(COSINE,), statistics=("median",),
-        trials=run.fewer(12, 4), most=run.fewer(64, 12), **run.shared,
+    rows = curves(
+        labelled(STORES), D_K, COUNTS[:: run.fewer(1, 4)], Keys(trials=run.fewer(12, 4), most=run.fewer(64, 12)),
+        cosines=(COSINE,), statistics=("median",), **run.shared,
     )  # fmt: skip
     peak = max((r["value"], r["n_memories"]) for r in rows if r["label"] == EXACT.label)
     return Outcome(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled
 from assocmem.inputs import draw_pairs
-from assocmem.lab.keys import key_curves
+from assocmem.lab.keys import Keys
+from assocmem.lab.run import curves
 from assocmem.ruler import bits_per_recall
 
 D_K = D_V = 64
@@ -17,22 +18,12 @@ STORES = (
     Shown("softmax", "softmax"),
 )
 
-WORDS = {
-    "value": "bits recalled per number of state: M d_v/2 log2(1 + 1/ratio^2) / state_numbers; null at ratio 0",
-    "theory": "the same at the ratio that theory gives; null where there is none and at ratio 0",
-    "quantity": "what value, low, high and theory are",
-    "ratio": "measured interference-to-signal ratio, a dimensionless amplitude ratio",
-    "statistic": "of the ratio over trials: rms or median",
-    "state_numbers": "numbers held after M writes, counted from the arrays",
-}
-
 
 def _answer(run: Run) -> Outcome:
     stores = labelled(STORES)
     counts = [2**k for k in range(4, run.fewer(13, 10))]
-    curve = key_curves(
-        stores, D_K, counts, trials=run.fewer(8, 4), most=run.fewer(64, 16), statistics=("rms", "median"), **run.shared
-    )
+    sampler = Keys(trials=run.fewer(8, 4), most=run.fewer(64, 16))
+    curve = curves(stores, D_K, counts, sampler, statistics=("rms", "median"), **run.shared)
     sizes = {
         (label, m): store.write(store.empty(D_K, D_V), pairs.keys, pairs.values).size
         for m in counts
@@ -53,7 +44,6 @@ def _answer(run: Run) -> Outcome:
         "its pairs pays for every one of them and is worth it while recall is clean. At ratio 0 (least squares up to "
         "M = 64) bits are not defined.",
         {"d_k": D_K, "d_v": D_V},
-        WORDS,
     )  # fmt: skip
 
 

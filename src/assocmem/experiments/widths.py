@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
-from assocmem.lab.capacity import DEFINITIONS, capacity
+from assocmem.lab.capacity import capacity
+from assocmem.ruler import growth
 
 WIDTHS = (16, 32, 64, 128, 256, 512)
 STORES = (
@@ -24,13 +23,14 @@ def _answer(run: Run) -> Outcome:
     widths = WIDTHS[: run.fewer(6, 2)]
     total, rows, words = len(STORES) * len(widths), [], []
     for i, (shown, declared) in enumerate(STORES):
-        mine = []
+        found = []
         for j, d in enumerate(widths):
             part = run.part(i * len(widths) + j, total)
-            found = capacity((shown.label, shown.store), d, **part.lab, precision=run.rough(0.02))
-            mine.append({**found.row(), "experiment": "widths", "label": shown.label, "declared_exponent": declared})
-        slope = exponent([(r["d_k"], r["value"]) for r in mine if r["d_k"] >= min(WIDEST_FIT, max(widths) // 2)])
-        rows += [r | {"fitted_exponent": slope} for r in mine]
+            found.append(capacity((shown.label, shown.store), d, **part.lab, precision=run.rough(0.02)))
+        wide = [one for one in found if one.d_k >= min(WIDEST_FIT, max(widths) // 2)]
+        slope = growth([one.d_k for one in wide], [one.measured for one in wide]).value or math.nan
+        more = {"experiment": "widths", "declared_exponent": declared, "fitted_exponent": slope}
+        rows += [one.row() | more for one in found]
         words.append(f"{shown.label} {slope:.2f} ({declared})")
     return Outcome(
         rows,
@@ -39,18 +39,7 @@ def _answer(run: Run) -> Outcome:
         f"Fitted exponents over the wider half, in brackets theory's for very wide keys: {', '.join(words)}. Finite "
         "width lowers each a little: the exact capacity of squared ReLU is 2 d (d + 2)/3 + 1, not d^2.",
         {"widths": widths},
-        DEFINITIONS | {
-            "declared_exponent": "of the capacity's growth with d_k at large width, by theory",
-            "fitted_exponent": "slope of log capacity over log d_k, least squares over the wider half",
-        },
     )  # fmt: skip
-
-
-def exponent(points: list[tuple[int, float | None]]) -> float:
-    """Return the slope of log capacity against log width by least squares, over the points that have a capacity."""
-    known = [(math.log(d), math.log(value)) for d, value in points if value]
-    widths, heights = np.array(known).T
-    return float(np.polyfit(widths, heights, 1)[0])
 
 
 EXPERIMENT = Experiment(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -12,83 +13,74 @@ from assocmem import theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.requirement import is_whole
+from assocmem.contract.results import Row
 from assocmem.inputs import Law
 from assocmem.kernels.compute import Progress, Workers
-from assocmem.lab.importance_sampling import too_sharp
-from assocmem.lab.labelled import subject
-from assocmem.lab.search import FEW, PRECISION, Search
-from assocmem.ruler import Capacity, crossing_of_curve
+from assocmem.lab.importance_sampling import tilt_for, tilted_mean_squares, too_sharp
+from assocmem.lab.keys import Keys, estimator_of
+from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, sigma_of
+from assocmem.lab.run import estimates, row
+from assocmem.lab.similarities import LONGEST, Similarities
+from assocmem.maps.activations import Activation
+from assocmem.ruler.capacity import Capacity, crossing_of_curve
 
+PRECISION = 0.01
 BETWEEN = (
     "the sharpness follows M and exists at whole M alone; theory takes it at a real M, the measurement draws a line "
     "between the two next to it, which can differ by some thousandths of M"
 )
-
-DEFINITIONS = {
-    "value": "measured capacity: the M at which the statistic of the ratio crosses the threshold; M counts the target",
-    "low": "lower end of the 95 % interval of the measured capacity",
-    "high": "upper end of the 95 % interval of the measured capacity",
-    "threshold": "interference-to-signal ratio that counts as failure (dimensionless amplitude ratio)",
-    "cosine": "cosine between a query and the stored key that it asks for",
-    "n_trials": "independent trials at the measured M with the fewest",
-    "largest_m": "the largest M that was measured",
-    "ratio_there": "the ratio at largest_m",
-    "reason": "why there is no measured capacity, empty where there is",
-    "note": "what to know about it, empty where there is nothing",
-    "theory": "capacity that theory gives for random unit keys; null with a reason where there is none",
-    "theory_log": "natural logarithm of the same, finite where the number is not",
-    "theory_source": "what theory rests on",
-    "theory_statistic": "the statistic that theory is of",
-    "theory_reason": "why theory gives none, empty where it does",
-    "difference": "measured over predicted, less one; null where their statistics differ",
-    "definition": "of the statistic of the ratio",
-}
-
 HALF, MANY = 0.5, 12
 """Share of a mean that one trial may carry, where there are so many trials."""
 LARGEST_WEIGHT = 1e150
+LARGEST_BY_POLICY = 1 << 21
+LARGEST_BY_KEYS = 1 << 14
+STREAMS, FEWEST_STREAMS = 32, 8
+MOST_PIECES = 1 << 14
+LONGEST_STREAM = 1 << 23
+PILOT_TRIALS, PILOT_TRIALS_BY_KEYS = 20, 64
+KEYS_A_POINT = 1 << 14
+FEW = 16
+PATIENCE = 3.0  # seconds for one M of the first search
+STEPS = (-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75)
+ROUGH = 0.1
+"""Wanted precision from which the outermost of these places are left out and fewer trials do."""
+TRIALS_BY_KEYS, FEWEST_TRIALS_BY_KEYS = 12, 8
+
+Curve = dict[int, Estimate]
 
 
 @dataclass(frozen=True)
 class MeasuredCapacity:
-    """The M at which a store's ratio reaches `threshold`, predicted and measured; M counts the target.
+    """The M at which a store's ratio reaches a threshold, predicted and measured; M counts the target."""
 
-    difference: measured over predicted, less one; None where either is missing or they are of different statistics.
-    """
-
-    store: str
-    label: str
+    one: LabelledStore
     d_k: int
     cosine: float
-    threshold: float
-    statistic: str
     prediction: Prediction
     measured: Capacity
     curve: tuple[tuple[int, Estimate], ...]
 
     @property
     def difference(self) -> float | None:
-        """Measured over predicted, less one."""
-        if self.measured.value is None or not self.prediction.value or self.prediction.statistic != self.statistic:
-            return None
-        return self.measured.value / self.prediction.value - 1
-
-    def row(self) -> dict[str, Any]:
-        """Return one tidy row (columns: see DEFINITIONS)."""
+        """Measured over predicted, less one; None where either is missing or they are of different statistics."""
         found, theory = self.measured, self.prediction
-        return {
-            "store": self.store, "label": self.label, "d_k": self.d_k, "cosine": self.cosine,
-            "threshold": self.threshold, "statistic": self.statistic, "sampler": found.sampler, "value": found.value,
-            "low": found.low, "high": found.high, "n_trials": found.n_trials, "seed": found.seed,
-            "largest_m": found.largest_m, "ratio_there": found.ratio_there, "reason": found.reason, "note": found.note,
-            "theory": theory.value, "theory_log": theory.log_value, "theory_source": theory.source,
-            "theory_statistic": theory.statistic, "theory_reason": theory.reason, "difference": self.difference,
-            "definition": found.definition,
+        if found.value is None or not theory.value or theory.statistic != found.statistic:
+            return None
+        return found.value / theory.value - 1
+
+    def row(self) -> Row:
+        """Return one tidy row (columns: see `contract.columns`)."""
+        found, theory = self.measured, self.prediction
+        return row(self.one, found) | {
+            "quantity": "capacity", "d_k": self.d_k, "cosine": self.cosine, "threshold": found.threshold,
+            "largest_m": found.largest_m, "ratio_there": found.ratio_there, "note": found.note, "theory": theory.value,
+            "theory_log": theory.log_value, "theory_source": theory.source, "theory_statistic": theory.statistic,
+            "theory_reason": theory.reason, "difference": self.difference, "definition": found.definition,
         }  # fmt: skip
 
 
 def capacity(
-    store: Any,
+    store: StoreLike,
     d_k: int,
     *,
     seed: int = 0,
@@ -105,22 +97,41 @@ def capacity(
 ) -> MeasuredCapacity:
     """Return the predicted and the measured capacity of a store for random unit keys of width d_k.
 
+    A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
+    interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`.
+
     Parameters
     ----------
-    store: a register key, a Store (a user's own too) or (label, Store).
-    threshold: the ratio that is to be reached, > 0. cosine: of the queries with their keys.
-    statistic: "rms" (the default), "mean" or "median"; stores that are not linear in their values have the median.
-    sampler: "similarities" for stores of the form V^T σ(K x), "keys" for any; "auto" takes the first where it can.
-    largest: M up to which to look; by default 2^14 by keys (less for a store that takes seconds for one M), 2^21 for a
+    store : str, Store or (label, Store)
+        A register key, a Store (a user's own too), or one with a label.
+    threshold : float
+        The ratio that is to be reached, > 0.
+    cosine : float
+        Of the queries with their keys.
+    statistic : {"rms", "mean", "median"}, optional
+        "rms" by default; stores that are not linear in their values have the median.
+    sampler : {"auto", "similarities", "keys"}
+        "similarities" for stores of the form V^T σ(K x), "keys" for any; "auto" takes the first where it can.
+    largest : int, optional
+        M up to which to look; by default 2^14 by keys (less for a store that takes seconds for one M), 2^21 for a
         sharpness that follows M, else no limit.
-    d_v, keys: width of the values and law of the keys, for the keys sampler.
-    precision: wanted half-width of the interval as a share of M, in (0, 1); met by similarities, about five times
-        that by keys.
+    d_v, keys
+        Width of the values and law of the keys, for the keys sampler.
+    precision : float
+        Wanted half-width of the interval as a share of M, in (0, 1); met by similarities, five times that by keys.
 
-    A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
-    interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`. Cost: within
-    five seconds a store on two cores at d_k = 64.
+    Returns
+    -------
+    MeasuredCapacity
+        Cost: within five seconds a store on two cores at d_k = 64.
 
+    Raises
+    ------
+    InputError
+        For numbers out of range, and for a sampler that cannot measure the store.
+
+    Examples
+    --------
     >>> found = capacity("outer-product", 64, workers=1)
     >>> abs(found.difference) < 0.03, found.measured.low < 65 < found.measured.high
     (True, True)
@@ -128,61 +139,232 @@ def capacity(
     for name, number, least in (("d_k", d_k, 1), ("d_v", d_v, 1), ("largest", largest, 2)):
         if not (is_whole(number, least) or (number is None and name == "largest")):
             raise InputError(f"`{name}` must be a whole number >= {least}; got {number!r}.")
-    one = subject(store)
-    sigma = one.sigma(d_k, 2)
-    by_form = sigma is not None and math.isfinite(getattr(sigma, "beta", 0.0)) and keys == "sphere"
-    if sampler not in ("auto", "similarities", "keys"):
-        raise InputError(f"`sampler` must be auto, similarities or keys; got {sampler!r}.")
-    if sampler == "similarities" and not by_form:
-        raise InputError(
-            f"{one.label}, over keys of this law, is not of the form V^T σ(K x), σ finite; measure it by the keys "
-            "sampler."
-        )
-    if by_form and sampler == "auto" and d_k > 1 and sigma is not None and too_sharp(sigma):
-        by_form = False  # doubles resolve the inner products of drawn keys no better, but need no weighting back
-    if by_form and sigma is not None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            top = float(np.max(np.abs(np.asarray(sigma(np.array([cosine, 1.0])), dtype=np.float64))))
-        if not top < LARGEST_WEIGHT:
-            raise InputError(
-                f"σ(s) = {sigma.formula} reaches {top:.3g}, and its square leaves the range of floats: it cannot be "
-                "measured. The same σ times a small number has the same capacity."
-            )
+    one = labelled(store)
+    by_keys = _by_keys(one, d_k, sampler, keys, cosine)
     if not (math.isfinite(threshold) and threshold > 0):
         raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
     if not 0 < precision < 1:
         raise InputError(f"`precision` must lie between 0 and 1; got {precision!r}.")
-    linear = one.store.traits.linear_in_values != "no"
-    chosen: Statistic = statistic or ("rms" if linear else "median")
-    search = Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
-    by_keys = sampler == "keys" or not by_form
-    counts, curve = search.by_keys() if by_keys else search.by_similarities()
-    found = crossing_of_curve([float(n) for n in counts], curve, threshold)
+    chosen: Statistic = statistic or ("rms" if one.store.traits.linear_in_values != "no" else "median")
+    search = _Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
+    curve = search.by_keys() if by_keys else search.by_similarities()
+    found = search.crossing(curve)
+    notes = [found.note]
     if by_keys:
         found = replace(found, reason=search.why_not(found))
-        found = replace(found, note="; ".join(filter(None, [found.note, _heavy(counts, curve, found)])))
+        notes.append(_heavy(curve, found))
     if one.changes_with_n(d_k) and found.value is not None and found.value < FEW:
-        found = replace(found, note="; ".join(filter(None, [found.note, BETWEEN])))
+        notes.append(BETWEEN)
+    found = replace(found, note="; ".join(filter(None, notes)))
+    prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
     if keys == "sphere":
         prediction = theory.capacity(one.form(d_k), d_k, ratio=threshold, cosine=cosine, statistic=chosen)
-    else:
-        prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
-    return MeasuredCapacity(
-        one.key, one.label, d_k, cosine, threshold, chosen, prediction, found, tuple(zip(counts, curve, strict=True))
-    )
+    return MeasuredCapacity(one, d_k, cosine, prediction, found, tuple(curve.items()))
 
 
-def _heavy(counts: list[int], curve: list[Estimate], found: Capacity) -> str:
+def _by_keys(one: LabelledStore, d_k: int, sampler: str, keys: str | Law, cosine: float) -> bool:
+    """Say whether to measure by the keys sampler; InputError where the one that was asked for can't."""
+    if sampler not in ("auto", "similarities", "keys"):
+        raise InputError(f"`sampler` must be auto, similarities or keys; got {sampler!r}.")
+    sigma = one.sigma(d_k, 2)
+    if sigma is None or not math.isfinite(getattr(sigma, "beta", 0.0)) or keys != "sphere":
+        if sampler == "similarities":
+            raise InputError(
+                f"{one.label}, over keys of this law, is not of the form V^T σ(K x), σ finite; measure it by the keys "
+                "sampler."
+            )
+        return True
+    if sampler == "auto" and d_k > 1 and too_sharp(sigma):
+        return True  # doubles resolve the inner products of drawn keys no better, but need no weighting back
+    with np.errstate(over="ignore", invalid="ignore"):
+        top = float(np.max(np.abs(np.asarray(sigma(np.array([cosine, 1.0])), dtype=np.float64))))
+    if not top < LARGEST_WEIGHT:
+        raise InputError(
+            f"σ(s) = {sigma.formula} reaches {top:.3g}, and its square leaves the range of floats: it cannot be "
+            "measured. The same σ times a small number has the same capacity."
+        )
+    return sampler == "keys"
+
+
+def _heavy(curve: Curve, found: Capacity) -> str:
     """Return a note where, beside the capacity, one trial carries half of a mean over twelve or more."""
-    first, last = counts[0], counts[-1]
+    first, last = min(curve), max(curve)
     if found.value is not None:
-        first = max((n for n in counts if n <= (found.low or found.value)), default=first)
-        last = min((n for n in counts if n >= (found.high or found.value)), default=last)
-    near = [(e.heaviest or 0.0, n, e.n_trials) for n, e in zip(counts, curve, strict=True) if first <= n <= last]
-    share, n, trials = max((one for one in near if one[2] >= MANY), default=(0.0, 0, 0))
+        first = max((n for n in curve if n <= (found.low or found.value)), default=first)
+        last = min((n for n in curve if n >= (found.high or found.value)), default=last)
+    near = [(e.heaviest or 0.0, n, e.n_trials) for n, e in curve.items() if first <= n <= last and e.n_trials >= MANY]
+    share, n, trials = max(near, default=(0.0, 0, 0))
     if share <= HALF:
         return ""
     return (
         f"at M = {n} one of {trials} trials carries {share:.0%} of the mean: a target's own weight may come near zero, "
         "and then the mean over all draws is infinite and this number hangs on the seed; the median does not"
     )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Where a capacity is looked for: each way finds its place and measures around it, returning the curve by M."""
+
+    one: LabelledStore
+    d_k: int
+    seed: int
+    threshold: float
+    cosine: float
+    statistic: Statistic
+    largest: int | None
+    d_v: int
+    keys: str | Law
+    precision: float
+    workers: Workers
+    progress: Progress | None
+
+    def crossing(self, curve: Curve) -> Capacity:
+        """Return where the curve crosses the threshold."""
+        return crossing_of_curve([float(n) for n in curve], list(curve.values()), self.threshold)
+
+    def by_similarities(self) -> Curve:
+        """Measure by similarities around the place that a pilot of tilted draws shows, moving on where it is not."""
+        limit = self.largest or (LARGEST_BY_POLICY if self.one.changes_with_n(self.d_k) else None)
+        squares = self._pilot(limit)
+        counts, wanted = list(squares), self.threshold**2
+        rise = next((i for i in range(1, len(counts)) if squares[counts[i - 1]] <= wanted < squares[counts[i]]), None)
+        if rise is None:
+            coarse = sorted({*[n for n in counts if n <= LONGEST][::2], min(counts[-1], LONGEST)})
+            return self._by_similarities(coarse)
+        centre, (below, above) = float(counts[rise]), (squares[n] for n in counts[rise - 1 : rise + 1])
+        if below > 0 and math.isfinite(above):
+            back = math.log(above / wanted) / math.log(above / below)
+            centre = 1 + (centre - 1) * math.exp(-back * (math.log(centre - 1) - math.log(counts[rise - 1] - 1)))
+        return self._homing(centre, limit, self._by_similarities)
+
+    def _pilot(self, limit: int | None) -> dict[int, float]:
+        """Return, for M = 1, 2, 4, ... to one beyond the threshold, the pilot's mean squares of the ratio."""
+        trials = PILOT_TRIALS if self.precision <= 2 * PRECISION else PILOT_TRIALS // 2
+        squares: dict[int, float] = {}
+        found: dict[Activation, float] = {}
+        n = 1
+        while True:
+            sigma = sigma_of(self.one, self.d_k, n)
+            if sigma not in found:
+                means = tilted_mean_squares(sigma, self.d_k, seed=self.seed, trials=trials, name="pilot")
+                found[sigma] = float(means.mean())
+            signal = float(np.asarray(sigma(np.array([self.cosine])))[0]) ** 2
+            squares[n] = 0.0 if n == 1 else (n - 1) * found[sigma] / signal if signal > 0 else math.inf
+            beyond = squares[n] > self.threshold**2 and not self.one.changes_with_n(self.d_k)
+            if n == (limit or 1 << 1000) or beyond:
+                return squares
+            n = 2 * n if limit is None else min(2 * n, limit)
+
+    def _by_similarities(self, counts: list[int]) -> Curve:
+        """Measure the ratio at each M by similarities, with streams long enough for the wanted precision."""
+        middle = sigma_of(self.one, self.d_k, counts[len(counts) // 2])
+        wanted = 8 * tilt_for(middle, self.d_k).tail / self.precision**2
+        streams = max(FEWEST_STREAMS, min(STREAMS, round(STREAMS * PRECISION / self.precision)))
+        return self._measured(Similarities(streams, MOST_PIECES, int(min(LONGEST_STREAM, wanted / streams))), counts)
+
+    def by_keys(self) -> Curve:
+        """Measure by drawn keys: M = 2, 4, 8, ... until the ratio is surely beyond the threshold, then around it.
+
+        Where no largest M was named, the doubling also ends at the first M that takes longer than PATIENCE.
+        """
+        limit = self.largest or LARGEST_BY_KEYS
+        n = min(2, limit)
+        curve = {n: self._pilot_by_keys(n, limit)}
+        began = time.perf_counter()
+        while n < limit and not _beyond(curve[n], self.threshold):
+            if self.largest is None and time.perf_counter() - began > PATIENCE:
+                break
+            n, began = min(2 * n, limit), time.perf_counter()
+            curve[n] = self._pilot_by_keys(n, limit)
+        if n == 2 and (curve[2].value or 0.0) > self.threshold:
+            curve = {1: self._pilot_by_keys(1, limit)} | curve
+        curve = self._closing_in(curve, limit)
+        found = self.crossing(curve)
+        if found.value is None:
+            return curve
+        return self._homing(found.value, limit, lambda ns: self._by_keys(ns, self._keys_a_point, ns[-1]))
+
+    def why_not(self, found: Capacity) -> str:
+        """Return the reason why a search by keys found no crossing, where it ended for PATIENCE in those words."""
+        ended = found.largest_m < LARGEST_BY_KEYS and self.largest is None
+        if found.value is not None or not ended or (found.ratio_there or math.inf) > self.threshold:
+            return found.reason
+        return (
+            f"not reached below M = {found.largest_m:.12g}; the ratio there is {found.ratio_there:.4g}; the search "
+            f"stopped because one M took more than {PATIENCE:g} s; name a larger M with --max-memories to go on"
+        )
+
+    def _closing_in(self, curve: Curve, limit: int) -> Curve:
+        """Where the ratio jumps to infinity, halve the gap that the jump lies in until it is one memory wide."""
+        while True:
+            counts = sorted(curve)
+            values = [math.nan if curve[n].value is None else float(curve[n].value or 0.0) for n in counts]
+            i = next((i for i, value in enumerate(values) if value > self.threshold), 0)
+            if i == 0 or not math.isinf(values[i]) or counts[i] - counts[i - 1] == 1:
+                return {n: curve[n] for n in counts}
+            n = (counts[i] + counts[i - 1]) // 2
+            curve[n] = self._pilot_by_keys(n, limit)
+
+    def _pilot_by_keys(self, n: int, limit: int) -> Estimate:
+        return self._by_keys([n], self._keys_a_point // 4, limit, most=PILOT_TRIALS_BY_KEYS)[n]
+
+    @property
+    def _keys_a_point(self) -> int:
+        return max(1 << 10 if self._rough else 1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
+
+    @property
+    def _rough(self) -> bool:
+        return self.precision >= ROUGH
+
+    def _by_keys(self, counts: list[int], keys_a_point: int, largest: int, most: int = 512) -> Curve:
+        """Measure the ratio at each M by drawn keys, about `keys_a_point` of them in all trials, read as at `largest`.
+
+        Weights of each value channel are read by one write for every target, so such stores get an eighth.
+        """
+        each = self.one.store.traits.linear_in_values == "per-channel"
+        targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
+        fewest = FEWEST_TRIALS_BY_KEYS if self._rough else TRIALS_BY_KEYS
+        estimator = estimator_of(self.one.store, largest)
+        curve: Curve = {}
+        for n in counts:
+            trials = max(fewest, min(most, keys_a_point // n))
+            curve |= self._measured(Keys(trials, targets=targets, estimator=estimator), [n])
+        return curve
+
+    def _measured(self, sampler: Sampler, counts: list[int]) -> Curve:
+        plan = Plan(
+            sampler, (self.one,), self.d_k, tuple(counts), self.seed, (self.cosine,), (self.statistic,), self.d_v,
+            self.keys, experiment="capacity",
+        )  # fmt: skip
+        return dict(zip(counts, estimates(plan, workers=self.workers, progress=self.progress), strict=True))
+
+    def _homing(self, centre: float, limit: int | None, measure: Callable[[list[int]], Curve]) -> Curve:
+        """Measure around `centre`; where the crossing lies outside, move there, at most four times."""
+        curve: Curve = {}
+        for _ in range(5):
+            counts = _around(centre, limit, rough=self._rough)
+            curve = measure(counts)
+            first, last = (curve[n].value for n in (counts[0], counts[-1]))
+            if self.crossing(curve).value is not None or first is None or last is None:
+                break
+            if last <= self.threshold and counts[-1] != limit:
+                centre = counts[-1] * min(64.0, max(1.5, (self.threshold / max(last, 1e-9)) ** 2))
+            elif first > self.threshold and counts[0] > 1:
+                centre = counts[0] * max(1 / 64, min(1 / 1.5, (self.threshold / first) ** 2))
+            else:
+                break
+        return curve
+
+
+def _around(centre: float, limit: int | None, *, rough: bool) -> list[int]:
+    """Return whole M around a real one, apart by a factor 2^(1/4) where whole numbers allow."""
+    counts = {max(1, round(centre * 2**step)) for step in (STEPS[1:-1] if rough else STEPS)}
+    if centre < FEW:
+        counts |= {max(1, math.floor(centre)), math.ceil(centre) + 1}
+    return sorted(counts if limit is None else {min(n, limit) for n in counts})
+
+
+def _beyond(estimate: Estimate, threshold: float) -> bool:
+    low = estimate.value if estimate.low is None else estimate.low
+    return low is not None and low > threshold

@@ -10,16 +10,15 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
-from assocmem.lab.sphere import SimilarityLaw
-from assocmem.lab.weighing import Block, weigh
+from assocmem.lab.similarity_law import Block, SimilarityLaw, weigh
 from assocmem.maps.activations import Activation
-from assocmem.ruler.ratio import TAIL_LIMIT
 
 FloatArray = np.ndarray[Any, Any]
 DRAWS = 4096
 _GRID, _NEAR, _CLOSEST = 1400, 0.02, 1e-8
 _WIDE, _REACH = 4096, 15.0
 """Width from which a middle of its own is needed, and how many standard deviations that spans."""
+TAIL_LIMIT = 0.1
 SHARP = 1e-3
 """Relative change of E σ² by the rounding of similarities that is borne."""
 

@@ -2,97 +2,247 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from assocmem import theory
-from assocmem.contract.results import Row
-from assocmem.inputs import key_law
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Statistic
+from assocmem.contract.random import stream
+from assocmem.contract.state import Pairs
+from assocmem.contract.store import Store
+from assocmem.inputs import draw_pairs, noisy
+from assocmem.kernels import compute
 from assocmem.kernels.compute import Progress, Workers, run_tasks
-from assocmem.lab.labelled import subjects
-from assocmem.lab.memory_budget import workers_that_fit
-from assocmem.lab.out_of_core import LARGE, run_large_task
-from assocmem.lab.plans import KeyPlan, KeyTask
-from assocmem.lab.rows import ratio_row
-from assocmem.lab.trials import ROWS_UP_TO, estimator_of, run_task, takes_batches
-from assocmem.ruler.estimate import summarise
+from assocmem.lab.plan import Estimator, FloatArray, Plan, Trials
+from assocmem.lab.probe import required_extras, takes_batches
+from assocmem.ruler.ratio import by_channel_weights, by_projection, by_vectors, by_weights
+from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 
-FloatArray = np.ndarray[Any, Any]
 SAMPLER = "keys"
 NUMBERS_AT_ONCE = 1 << 19
+LARGE = 1 << 17
+ROWS_UP_TO = 512
+CHANNEL_ROWS_UP_TO = 128
+COPIES = 4
+"""Pairs as drawn, with one-hot channels beside them, as written and as a function gets them."""
+COPIES_IN_BLOCKS = 3
+"""A state in a buffer of up to twice its size, and what a function gets or the buffer before."""
 
 
-def key_curves(
-    stores: Iterable[Any],
-    d_k: int,
-    memories: Iterable[int],
-    *,
-    workers: Workers = None,
-    progress: Progress | None = None,
-    experiment: str = "",
-    **settings: Any,
-) -> list[Row]:
-    """Return the rows of the ratio of each store at each M (columns as in `rows.DEFINITIONS`).
+@dataclass(frozen=True)
+class Batch:
+    """Trials that are worked out together: `count` of them at M = n, from number `first`."""
 
-    Parameters: stores, keys, Stores (a user's own too) or (label, Store); d_k; memories; settings, the other fields
-    of KeyPlan. Cost: for each M and trial one draw of M keys and values, and one write and one recall of each store.
+    n: int
+    first: int
+    count: int
 
-    >>> rows = key_curves(["outer-product"], 16, [17], trials=200, workers=1)
-    >>> abs(rows[0]["value"] - 1) < 0.1
-    True
+
+@dataclass(frozen=True)
+class Keys:
+    """Trials through write and ask: n pairs are drawn and written, some of them asked for, their ratio read.
+
+    trials: at the largest M; smaller ones get in proportion more, at most `most`. targets: stored keys asked for in
+    each trial (at most M). estimator: "auto" takes the weights where the store gives them or M <= 512, else vectors;
+    the projection for stores that are not linear in their values. dtype: "float64" or "float32".
+    Cost: for each M and trial one draw of M keys and values, and one write and one recall of each store.
     """
-    counts = tuple(sorted({int(n) for n in memories}))
-    return run_keys(KeyPlan(experiment, subjects(*stores), d_k, counts, **settings), workers=workers, progress=progress)
 
+    trials: int = 16
+    most: int = 256
+    targets: int = 16
+    estimator: Estimator = "auto"
+    dtype: str = "float64"
 
-def run_keys(plan: KeyPlan, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
-    """Return the rows of the plan: store by store, then M, cosine and statistic."""
-    ratios = key_ratios(plan, workers=workers, progress=progress)
-    rows, law = [], key_law(plan.keys)
-    for (i, one), n, (c, cosine) in product(enumerate(plan.stores), plan.memories, enumerate(plan.cosines)):
-        estimator = estimator_of(one.store, n, plan.estimator)
-        for statistic in ("median",) if estimator == "projection" else plan.statistics:
-            estimate = summarise(ratios[n][:, i, c], statistic, estimator=estimator, seed=plan.seed, sampler=SAMPLER)
-            row = ratio_row(
-                one, estimate, experiment=plan.experiment, d_k=plan.d_k, d_v=plan.d_v, n_memories=n, cosine=cosine,
-                estimator=estimator,
-                prediction=theory.ratio(
-                    one.form(plan.d_k), plan.d_k, n, cosine=cosine, statistic=statistic, law=law.name, **law.settings
-                ),
-            )  # fmt: skip
-            rows.append(row)
-    return rows
+    def __post_init__(self) -> None:
+        if min(self.trials, self.most, self.targets) < 1:
+            raise InputError("`trials`, `most` and `targets` must be whole numbers >= 1.")
+        if self.dtype not in ("float64", "float32"):
+            raise InputError(f"`dtype` must be float64 or float32; got {self.dtype!r}.")
 
+    def draw(self, plan: Plan, workers: Workers, progress: Progress | None) -> Iterator[Trials]:
+        """Yield the ratios of every store, M, cosine and statistic; by projection there is a median only."""
+        ratios = self.ratios(plan, workers, progress)
+        for (i, one), n, (c, cosine) in product(enumerate(plan.stores), plan.memories, enumerate(plan.cosines)):
+            estimator = estimator_of(one.store, n, self.estimator)
+            statistics: tuple[Statistic, ...] = ("median",) if estimator == "projection" else plan.statistics
+            for statistic in statistics:
+                yield Trials(
+                    one, n, ratios[n][:, i, c], statistic, estimator, SAMPLER,
+                    {"cosine": cosine, "beta": one.beta(plan.d_k, n)},
+                    predict=partial(plan.predicted, one, n, cosine, statistic),
+                )  # fmt: skip
 
-def key_ratios(plan: KeyPlan, *, workers: Workers = None, progress: Progress | None = None) -> dict[int, FloatArray]:
-    """Return for each M the ratios (trials, stores, cosines, targets).
+    def ratios(self, plan: Plan, workers: Workers = None, progress: Progress | None = None) -> dict[int, FloatArray]:
+        """Return for each M the ratios (trials, stores, cosines, targets).
 
-    Trials of little work go together as one batch. More than 2^17 pairs are drawn and written block by block, one
-    trial after the other, so that memory holds one store. Fewer threads work where free memory does not hold a trial
-    for each; InputError where it does not hold one.
-    """
-    batched = all(takes_batches(one.store) for one in plan.stores)
-    tasks = [task for n in plan.memories for task in _tasks(plan, n, batched)]
-    few, many = [t for t in tasks if t.n <= LARGE], [t for t in tasks if t.n > LARGE]
-    workers_that_fit(1, many, in_blocks=True)
-    workers = workers_that_fit(workers, few, in_blocks=False)
-    done = run_tasks(run_task, few, workers=workers, progress=_part(progress, 0, len(tasks)))
-    done += run_tasks(run_large_task, many, workers=1, progress=_part(progress, len(few), len(tasks)))
-    found: dict[int, list[FloatArray]] = {n: [] for n in plan.memories}
-    for task, ratios in zip(few + many, done, strict=True):
-        found[task.n].append(ratios)
-    return {n: np.concatenate(parts) for n, parts in found.items()}
+        Trials of little work go together as one batch. More than 2^17 pairs are drawn and written block by block, one
+        trial after the other, so that memory holds one store. Fewer threads work where free memory does not hold a
+        trial for each; InputError where it does not hold one.
+        """
+        from assocmem.lab.out_of_core import large_ratios
 
+        batched = all(takes_batches(one.store) for one in plan.stores)
+        tasks = [batch for n in plan.memories for batch in self.batches(plan, n, batched)]
+        few, many = [t for t in tasks if t.n <= LARGE], [t for t in tasks if t.n > LARGE]
+        self.workers_that_fit(1, plan, many)
+        workers = self.workers_that_fit(workers, plan, few)
+        here = partial(batch_ratios, self, plan, batched)
+        done = run_tasks(here, few, workers=workers, progress=_part(progress, 0, len(tasks)))
+        large = partial(large_ratios, self, plan)
+        done += run_tasks(large, many, workers=1, progress=_part(progress, len(few), len(tasks)))
+        found: dict[int, list[FloatArray]] = {n: [] for n in plan.memories}
+        for task, numbers in zip(few + many, done, strict=True):
+            found[task.n].append(numbers)
+        return {n: np.concatenate(parts) for n, parts in found.items()}
 
-def _tasks(plan: KeyPlan, n: int, batched: bool) -> list[KeyTask]:
-    width = plan.d_k + plan.d_v + min(n, ROWS_UP_TO)
-    size = max(1, min(64, NUMBERS_AT_ONCE // (n * width))) if batched and n <= LARGE else 1
-    trials = plan.trials_at(n)
-    return [KeyTask(plan, n, first, min(size, trials - first), batched) for first in range(0, trials, size)]
+    def trials_at(self, n: int, largest: int) -> int:
+        """Return the number of trials for n memories of a plan whose largest M is `largest`."""
+        return max(self.trials, min(self.most, self.trials * largest // n))
+
+    def batches(self, plan: Plan, n: int, batched: bool) -> list[Batch]:
+        """Return the trials of one M in batches."""
+        width = plan.d_k + plan.d_v + min(n, ROWS_UP_TO)
+        size = max(1, min(64, NUMBERS_AT_ONCE // (n * width))) if batched and n <= LARGE else 1
+        trials = self.trials_at(n, max(plan.memories))
+        return [Batch(n, first, min(size, trials - first)) for first in range(0, trials, size)]
+
+    def workers_that_fit(self, workers: Workers, plan: Plan, tasks: list[Batch]) -> Workers:
+        """Return `workers`, or fewer threads where the memory that is free would not hold their tasks side by side.
+
+        Raises InputError where it would not hold one task: a refusal is kinder than a kill.
+        """
+        if not tasks:
+            return workers
+        free, one, n = compute.free_bytes(), *max((self.bytes_of(plan, task), task.n) for task in tasks)
+        if one > free:
+            raise InputError(
+                f"a trial of M = {n} memories at d_k = {plan.d_k} needs about {one / 1e9:.1f} GB of memory, of which "
+                f"{free / 1e9:.1f} GB are free; measure fewer memories (--max-memories)."
+            )
+        if not (workers is None or isinstance(workers, int)) or one == 0 or math.isinf(free):
+            return workers
+        return min(compute.cores() if workers is None else workers, int(free // one))
+
+    def bytes_of(self, plan: Plan, task: Batch) -> int:
+        """Return about how many bytes a task's pairs take; drawn in blocks, only stores that keep pairs hold them all.
+
+        What a store or a function allocates for itself is not known and not counted.
+        """
+        blocks = task.n > LARGE
+        kept = [one.store for one in plan.stores if not blocks or one.store.traits.keeps_pairs]
+        if not kept:
+            return 0
+        matter = any(values_matter(store, task.n, self.estimator) for store in kept)
+        width = plan.d_k + (plan.d_v + min(self.targets, task.n) if matter else 1)
+        copies = COPIES_IN_BLOCKS if blocks else COPIES
+        return copies * task.count * task.n * width * int(np.dtype(self.dtype).itemsize)
+
+    def targets_of(self, plan: Plan, n: int, trial: int) -> FloatArray:
+        """Return the places that a trial (or the batch that begins with it) asks for, rising."""
+        return np.sort(stream(plan.seed, "targets", n, trial).choice(n, min(self.targets, n), replace=False))
 
 
 def _part(progress: Progress | None, before: int, total: int) -> Progress | None:
     return None if progress is None else lambda done, _: progress(before + done, total)
+
+
+def batch_ratios(sampler: Keys, plan: Plan, batched: bool, batch: Batch) -> FloatArray:
+    """Return the ratios (count, stores, cosines, targets) of a batch of trials."""
+    n, first = batch.n, batch.first
+    targets = sampler.targets_of(plan, n, first)
+    # Weights don't depend on the values, whose stream is their own: one number each will do.
+    matter = any(values_matter(one.store, n, sampler.estimator) for one in plan.stores)
+    d_v, law = (plan.d_v, plan.values) if matter else (1, "gaussian")
+    drawn = [
+        draw_pairs(plan.seed, first + i, n, plan.d_k, d_v, keys=plan.keys, values=law, dtype=sampler.dtype)
+        for i in range(batch.count)
+    ]
+    if batched and batch.count > 1:
+        keys, values = np.stack([pairs.keys for pairs in drawn]), np.stack([pairs.values for pairs in drawn])
+    else:  # a single trial may be large, and a stack would be a copy
+        lead = (None,) if batched else ()
+        keys, values = drawn[0].keys[lead], drawn[0].values[lead]
+    del drawn
+    queries = queries_for(keys, targets, plan.cosines, stream(plan.seed, "noise", n, first))
+    found = []
+    for one in plan.stores:
+        k, x = (_signs(plan, keys), _signs(plan, queries)) if one.store.traits.keys == "signs" else (keys, queries)
+        extras = required_extras(one.store, k.shape, law=plan.keys, seed=plan.seed, trial=first, dtype=sampler.dtype)
+        pairs = Pairs(k, values, extras=extras)
+        read = ratios(one.store, pairs, x, np.tile(targets, len(plan.cosines)), sampler.estimator)
+        found.append(read.reshape(batch.count, len(plan.cosines), len(targets)))
+    return np.stack(found, axis=1)
+
+
+def queries_for(
+    keys: FloatArray, targets: FloatArray, cosines: tuple[float, ...], rng: np.random.Generator
+) -> FloatArray:
+    """Return the queries (..., cosines x targets, d_k): for each cosine one for each target."""
+    parts = [
+        keys[..., targets, :]
+        if cosine == 1
+        else noisy(keys, cosine, rng=rng, targets=targets).queries.astype(keys.dtype)
+        for cosine in cosines
+    ]
+    return np.concatenate(parts, axis=-2)
+
+
+def _signs(plan: Plan, rows: FloatArray) -> FloatArray:
+    if plan.cosines != (1.0,):
+        raise InputError("stores of sign keys are measured at cosine 1; leave `cosines` at its default.")
+    return np.where(rows >= 0, 1.0, -1.0).astype(rows.dtype)
+
+
+# ---------------------------------------------------------------------- the ratio of one store
+
+
+def estimator_of(store: Store, n: int, estimator: Estimator = "auto") -> Estimator:
+    """Return how the ratio of n pairs is read: by weights where that is cheap, else by vectors.
+
+    Stores that are not linear in their values are read by projection, whatever is asked for.
+    """
+    linear = store.traits.linear_in_values
+    if linear == "no":
+        return "projection"
+    if estimator != "auto":
+        return estimator
+    if linear == "per-channel":
+        return "weights" if n <= CHANNEL_ROWS_UP_TO else "vectors"
+    return "weights" if n <= ROWS_UP_TO or has_weights(store) else "vectors"
+
+
+def has_weights(store: Store) -> bool:
+    """Say whether the store itself gives a row of weights that is shared by all value channels, for one recall's work.
+
+    A bare function does not: its n weights take n one-hot channels, n times n numbers.
+    """
+    traits, can = store.traits, store.capabilities
+    own = "weights" in can.gives and "weights" not in can.costly
+    return own and traits.linear_in_values == "shared" and not traits.affine
+
+
+def values_matter(store: Store, n: int, estimator: Estimator) -> bool:
+    """Say whether the ratio depends on the values, so that they must be drawn in full width."""
+    traits = store.traits
+    return traits.linear_in_values != "shared" or traits.affine or estimator_of(store, n, estimator) != "weights"
+
+
+def ratios(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, estimator: Estimator) -> FloatArray:
+    """Return the ratio of every query (..., m) after one write of all pairs (..., n, d_k), targets (m,)."""
+    estimator = estimator_of(store, pairs.n, estimator)
+    if estimator == "weights":
+        by_rows = by_channel_weights if store.traits.linear_in_values == "per-channel" else by_weights
+        return by_rows(recall_weights(store, pairs, queries), targets)
+    wanted = pairs.values[..., targets, :]
+    if estimator == "vectors":
+        recalls, own, zero = recall_with_own_weights(store, pairs, queries, targets)
+        return by_vectors(recalls, wanted, own, zero_recall=zero)
+    batch = tuple(pairs.keys.shape[:-2])
+    state = store.empty(int(pairs.keys.shape[-1]), int(pairs.values.shape[-1]), batch=batch)
+    return by_projection(store.recall(store.write(state, pairs.keys, pairs.values, **pairs.extras), queries), wanted)

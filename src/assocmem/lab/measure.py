@@ -1,49 +1,43 @@
-"""A user's own keys and values, measured: ratio and choice at growing M, capacity, geometry, and what they say."""
+"""A user's own keys and values, measured: ratio and retrieval at growing M, capacity, geometry, and what they say."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import groupby, product
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from assocmem.contract.arrays import as_array, namespace, require_finite, to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate, Statistic
+from assocmem.contract.estimate import Statistic
 from assocmem.contract.random import stream
+from assocmem.contract.requirement import is_whole
 from assocmem.contract.results import Row
 from assocmem.inputs import checked_targets, value_law
-from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
-from assocmem.lab.given import check_arrays, heads_of, kinds_of, memories_of, rows_to_fit
-from assocmem.lab.labelled import Subject, subjects
-from assocmem.lab.plans import Estimator
-from assocmem.lab.subsets import Rows, SubsetResult, SubsetTask, run_subsets
-from assocmem.lab.trials import estimator_of
-from assocmem.ruler import (
-    Preparation,
-    crossing_of_curve,
-    key_geometry,
-    retrieval_definition,
-    summarise,
-    summarise_shares,
-)
-from assocmem.ruler.whitening import Kind
+from assocmem.lab.plan import FloatArray, LabelledStore, Plan, StoreLike, Trials, all_labelled
+from assocmem.lab.rows import Rows
+from assocmem.lab.run import part_of, row, summarised
+from assocmem.ruler.capacity import crossing_of_curve
+from assocmem.ruler.geometry import key_geometry
+from assocmem.ruler.whitening import Kind, Preparation
 from assocmem.stores import entry, make_store
 
-FloatArray = np.ndarray[Any, Any]
 DEFAULT_STORES = ("outer-product", "squared-relu", "softmax")
-TRIALS = 24
-ASKED = 32
-FIT_SHARE = 1 / 3
+KINDS: dict[str, Kind] = {
+    "raw": "raw", "centre": "centred", "centred": "centred", "whiten": "whitened", "whitened": "whitened",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Measurement:
     """What was found about given keys.
 
-    curve: a row for each head, preparation, store and M (ratio with interval, share of right choices).
+    curve: a row for each head, preparation, store and M (ratio with interval, share of right recalls).
     capacities: a row for each head, preparation and store (value, or "not reached ..." with the ratio there).
     geometry: a row for each head and preparation. words: sentences on what the geometry does to recall.
     """
@@ -60,83 +54,99 @@ def measure(
     *,
     queries: Any = None,
     targets: Any = None,
-    stores: Iterable[Any] = DEFAULT_STORES,
+    stores: Iterable[StoreLike] = DEFAULT_STORES,
     beta: float | None = None,
     preparation: str | Sequence[str] = "raw",
     normalise: bool = False,
     memories: Iterable[int] | None = None,
     largest: int | None = None,
-    trials: int = TRIALS,
-    asked: int = ASKED,
+    trials: int = 24,
+    asked: int = 32,
     statistic: Statistic = "rms",
     threshold: float = 1.0,
-    fit_share: float = FIT_SHARE,
+    fit_share: float = 1 / 3,
     d_v: int = 64,
     seed: int = 0,
     workers: Workers = None,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Return the ratio, the choice accuracy and the capacity of stores that hold a user's own keys.
+    """Return the ratio, the retrieval accuracy and the capacity of stores that hold a user's own keys.
+
+    Trials are random subsets of the rows; near all rows they overlap, so that intervals speak of these rows and not of
+    others like them. A store that refuses the keys gets its sentence as the reason.
 
     Parameters
     ----------
-    keys: (n, d), or (heads, n, d) for a result a head, of any array library; n >= 2.
-    values: (n, d_v) or (heads, n, d_v); by default drawn uniform on the unit sphere, `d_v` wide.
-    queries: (m, d) or (heads, m, d), with targets (m,), the rows they ask for; by default the stored keys themselves.
-    stores: keys, Stores or (label, Store). beta: for those given by a key that takes one.
-    preparation: "raw", "centre" or "whiten", or several. Centring and whitening are fitted on `fit_share` of the rows,
-        and all preparations are then measured on the others. normalise: scale prepared keys to length one.
-    memories: the M to measure, by default steps of sqrt(2) up to all rows or to `largest`. trials: random subsets at
-        each M. asked: pairs asked for in each. statistic: of the ratio over trials. threshold: of the capacity.
+    keys : (n, d) or (heads, n, d)
+        A result a head, of any array library; n >= 2.
+    values : (n, d_v) or (heads, n, d_v), optional
+        By default drawn uniform on the unit sphere, `d_v` wide.
+    queries, targets : (m, d) or (heads, m, d), and (m,), optional
+        Queries with the rows they ask for; by default the stored keys themselves.
+    stores : iterable
+        Keys, Stores or (label, Store). `beta` is for those given by a key that takes one.
+    preparation : {"raw", "centre", "whiten"} or several
+        Centring and whitening are fitted on `fit_share` of the rows, and all preparations are then measured on the
+        others. `normalise` scales prepared keys to length one.
+    memories : iterable of int, optional
+        The M to measure, by default steps of sqrt(2) up to all rows or to `largest`.
+    trials, asked : int
+        Random subsets at each M, and pairs asked for in each.
+    statistic, threshold
+        Of the ratio over trials, and of the capacity.
 
-    Trials are random subsets of the rows; near all rows they overlap, so that intervals speak of these rows and not of
-    others like them. A store that refuses the keys gets its sentence as the reason. Raises InputError for shapes that
-    do not fit, NonFiniteError naming a row. Cost: trials x stores x preparations writes and recalls of each M.
+    Returns
+    -------
+    Measurement
+        Cost: trials x stores x preparations writes and recalls of each M.
 
+    Raises
+    ------
+    InputError
+        For shapes that do not fit; NonFiniteError names a row.
+
+    Examples
+    --------
     >>> rows = np.random.default_rng(0).standard_normal((200, 16))
     >>> found = measure(rows, stores=["outer-product"], normalise=True, workers=1)
     >>> 8 < found.capacities[0]["value"] < 32
     True
     """
-    kinds = kinds_of(preparation)
-    chosen = _with_beta(stores, beta)
-    heads = heads_of(keys, "keys", 2)
-    paid = None if values is None else heads_of(values, "values", 2)
-    asks = None if queries is None else heads_of(queries, "queries", 1)
+    kinds, chosen = _kinds_of(preparation), _with_beta(stores, beta)
+    heads = _heads_of(keys, "keys", 2)
+    paid = None if values is None else _heads_of(values, "values", 2)
+    asks = None if queries is None else _heads_of(queries, "queries", 1)
     where = None if targets is None else checked_targets(targets, heads.shape[1])
-    check_arrays(heads, paid, asks, where, trials, asked, fit_share)
-    fitting = rows_to_fit(heads.shape[1], fit_share, kinds)
-    lots = [
-        _Lot(head, kind, *_prepared(heads, paid, asks, where, head, kind, fitting, normalise, d_v, seed))
+    _check(heads, paid, asks, where, trials, asked, fit_share)
+    fitting = _rows_to_fit(heads.shape[1], fit_share, kinds)
+    given = [
+        _Given(head, kind, *_prepared(heads, paid, asks, where, head, kind, fitting, normalise, d_v, seed))
         for head, kind in product(range(len(heads)), kinds)
     ]
-    jobs = [(lot, one, n) for lot in lots for one in chosen for n in memories_of(memories, len(lot.rows.keys), largest)]
-    wanted: Estimator = "auto" if values is None else "vectors"
-    estimators = {one.label: estimator_of(one.store, max(n for _, _, n in jobs), wanted) for one in chosen}
-    tasks = [
-        SubsetTask(one.store, lot.rows, n, trials, asked, estimators[one.label], seed, lot.head) for lot, one, n in jobs
-    ]
-    done = run_tasks(run_subsets, tasks, workers=workers, progress=progress)
+    counts = [_memories_of(memories, len(one.rows.keys), largest) for one in given]
+    how: dict[str, Any] = {"trials": trials, "asked": asked, "largest": max(max(ns) for ns in counts)}
+    how["estimator"] = "auto" if values is None else "vectors"
     curve, capacities = [], []
-    for lot, one in product(lots, chosen):
-        points = [(n, found) for (a, b, n), found in zip(jobs, done, strict=True) if a is lot and b is one]
-        rows, capacity = _summary(lot, one, points, estimators[one.label], statistic, threshold, seed)
-        curve += rows
-        capacities.append(capacity)
-    shapes = [key_geometry(lot.rows.keys) for lot in lots]
-    words = _words(lots, [explain(shape, lot.kind) for lot, shape in zip(lots, shapes, strict=True)])
+    for i, (one, ns) in enumerate(zip(given, counts, strict=True)):
+        sampler = replace(one.rows, name=one.head, **how)
+        plan = Plan(sampler, chosen, one.fitted.rank, tuple(ns), seed, statistics=(statistic,))
+        drawn = sampler.draw(plan, workers, part_of(progress, i, len(given)))
+        for _, found in groupby(drawn, key=lambda trials: trials.one.label):
+            rows, capacity = _summary(one, list(found), threshold, seed)
+            curve += rows
+            capacities.append(capacity)
+    shapes = [key_geometry(one.rows.keys) for one in given]
+    words = _words(given, [explain(shape, one.kind) for one, shape in zip(given, shapes, strict=True)])
     if fitting:
-        whitened = max((lot.fitted.rank for lot in lots if lot.kind == "whitened"), default=0)
+        whitened = max((one.fitted.rank for one in given if one.kind == "whitened"), default=0)
         words.append(set_aside(fitting, heads.shape[1], whitened, kinds))
-    return Measurement(
-        tuple(curve), tuple(capacities),
-        tuple(lot.columns() | asdict(shape) for lot, shape in zip(lots, shapes, strict=True)), tuple(words),
-    )  # fmt: skip
+    geometry = tuple(one.columns() | asdict(shape) for one, shape in zip(given, shapes, strict=True))
+    return Measurement(tuple(curve), tuple(capacities), geometry, tuple(words))
 
 
 @dataclass(frozen=True, eq=False)
-class _Lot:
-    """One head in one preparation."""
+class _Given:
+    """One head in one preparation, and the places of its measured rows among the given ones."""
 
     head: int
     kind: Kind
@@ -184,59 +194,47 @@ def _prepared(
     return Rows(prepared, paid[kept], asks, np.searchsorted(kept, targets[inside])), fitted, places
 
 
-def _words(lots: Sequence[_Lot], explained: Sequence[dict[str, str]]) -> list[str]:
+def _summary(given: _Given, trials: list[Trials], threshold: float, seed: int) -> tuple[list[Row], Row]:
+    """Return the curve's rows and the capacity's row of one store, from its ratios and retrievals in turn."""
+    one, counts = trials[0].one, [found.n_memories for found in trials[::2]]
+    base: Row = given.columns() | {"beta": one.beta(given.fitted.rank, counts[-1])}
+    sharp = effective_sharpness(base["beta"], given.rows.keys, given.kind)
+    curve = [summarised(found, seed) for found in trials[::2]]
+    refused = next((found.refusal for found in trials if found.refusal), "")
+    if refused:
+        return [], row(one, replace(curve[0], reason=refused), **base, note=sharp)
+    rows = []
+    for n, ratio, retrieval in zip(counts, curve, trials[1::2], strict=True):
+        right = summarised(retrieval, seed)
+        where: Row = {"quantity": "ratio", "n_memories": n, "estimator": retrieval.estimator, "right": right.value}
+        rows.append(row(one, ratio, **base, **where, right_low=right.low, right_high=right.high))
+    found = crossing_of_curve([float(n) for n in counts], curve, threshold)
+    if found.value is None and found.ratio_there is not None and found.ratio_there <= threshold:
+        all_of = "all the rows there are" if counts[-1] == len(given.rows.keys) else "the largest that was measured"
+        reason = f"not reached below M = {counts[-1]:.12g}, {all_of}; the ratio there is {found.ratio_there:.4g}"
+        found = replace(found, reason=reason)
+    return rows, row(
+        one, found, **base, quantity="capacity", threshold=threshold, largest_m=found.largest_m,
+        ratio_there=found.ratio_there, right_there=rows[-1]["right"], definition=found.definition,
+        note="; ".join(filter(None, [found.note, sharp])),
+    )  # fmt: skip
+
+
+def _words(given: Sequence[_Given], explained: Sequence[dict[str, str]]) -> list[str]:
     """Return the sentences on all heads, preparation by preparation."""
     by_kind: dict[str, list[dict[str, str]]] = {}
-    for lot, sentences in zip(lots, explained, strict=True):
-        extra = {
-            "zero": zero_rows(lot.rows.keys, lot.kept), "faint": too_small(lot.rows.keys), "fit": lot.fitted.note,
-        }  # fmt: skip
-        named = {topic: f"{lot.kind.capitalize()} keys: {said}." for topic, said in extra.items() if said}
-        by_kind.setdefault(lot.kind, []).append(sentences | named)
+    for one, sentences in zip(given, explained, strict=True):
+        keys = one.rows.keys
+        extra = {"zero": zero_rows(keys, one.kept), "faint": too_small(keys), "fit": one.fitted.note}
+        named = {topic: f"{one.kind.capitalize()} keys: {said}." for topic, said in extra.items() if said}
+        by_kind.setdefault(one.kind, []).append(sentences | named)
     return [sentence for heads in by_kind.values() for sentence in gathered(heads)]
 
 
-def _summary(
-    lot: _Lot, one: Subject, points: list[tuple[int, SubsetResult]], estimator: Estimator, statistic: Statistic,
-    threshold: float, seed: int,
-) -> tuple[list[Row], Row]:  # fmt: skip
-    """Return the curve's rows and the capacity's row of one store."""
-    beta = one.beta(lot.fitted.rank, points[-1][0])
-    base = lot.columns() | {"store": one.key, "label": one.label, "beta": beta}
-    sharp = effective_sharpness(beta, lot.rows.keys, lot.kind)
-    refused = [found.reason for _, found in points if found.reason]
-    if refused:
-        return [], base | {"statistic": statistic, "value": None, "low": None, "high": None, "reason": refused[0],
-                           "note": sharp}  # fmt: skip
-    used: Statistic = "median" if estimator == "projection" else statistic
-    rows: list[Row] = []
-    curve: list[Estimate] = []
-    for n, trial in points:
-        ratio = summarise(trial.ratios, used, estimator=estimator, seed=seed, sampler="subsets of given keys")
-        words = retrieval_definition(n) if n > 1 else "one candidate"
-        right = summarise_shares(trial.right, trial.ratios.shape[1], definition=words, seed=seed)
-        curve.append(ratio)
-        row = {
-            "n_memories": n, "statistic": used, "estimator": estimator, "value": ratio.value, "low": ratio.low,
-            "high": ratio.high, "n_trials": ratio.n_trials, "choice": right.value, "choice_low": right.low,
-            "choice_high": right.high, "reason": ratio.reason,
-        }  # fmt: skip
-        rows.append(base | row)
-    counts = [float(n) for n, _ in points]
-    found = crossing_of_curve(counts, curve, threshold)
-    if found.value is None and found.ratio_there is not None and found.ratio_there <= threshold:
-        all_of = "all the rows there are" if counts[-1] == len(lot.rows.keys) else "the largest that was measured"
-        reason = f"not reached below M = {counts[-1]:.12g}, {all_of}; the ratio there is {found.ratio_there:.4g}"
-        found = replace(found, reason=reason)
-    return rows, base | {
-        "statistic": used, "threshold": threshold, "value": found.value, "low": found.low, "high": found.high,
-        "n_trials": found.n_trials, "largest_m": found.largest_m, "ratio_there": found.ratio_there,
-        "choice_there": rows[-1]["choice"], "reason": found.reason,
-        "note": "; ".join(filter(None, [found.note, sharp])), "definition": found.definition,
-    }  # fmt: skip
+# ---------------------------------------------------------------------- what a user gives
 
 
-def _with_beta(stores: Iterable[Any], beta: float | None) -> tuple[Subject, ...]:
+def _with_beta(stores: Iterable[StoreLike], beta: float | None) -> tuple[LabelledStore, ...]:
     given = list(stores)
     if beta is not None:
         takes = [
@@ -245,8 +243,90 @@ def _with_beta(stores: Iterable[Any], beta: float | None) -> tuple[Subject, ...]
         ]
         if not any(takes):
             raise InputError("`beta` was given, but none of the stores takes a sharpness by that name.")
-        given = [
-            Subject(make_store(what, beta=beta), what, what) if t else what
-            for what, t in zip(given, takes, strict=True)
-        ]
-    return subjects(*given)
+        for i, what in enumerate(given):
+            if takes[i] and isinstance(what, str):
+                given[i] = LabelledStore(make_store(what, beta=beta), what, what)
+    return all_labelled(given)
+
+
+def _kinds_of(preparation: str | Sequence[str]) -> list[Kind]:
+    """Return the kinds of preparation that were named, each once."""
+    named = [preparation] if isinstance(preparation, str) else list(preparation)
+    for name in named:
+        if name not in KINDS:
+            raise InputError(f"`preparation` must be among raw, centre and whiten; got {name!r}.")
+    if not named:
+        raise InputError("`preparation` must name at least one of raw, centre and whiten; got none.")
+    return list(dict.fromkeys(KINDS[name] for name in named))
+
+
+def _heads_of(array: Any, name: str, least: int) -> FloatArray:
+    """Return an array as (heads, n, width) float64."""
+    checked = as_array(array, name)
+    if checked.ndim not in (2, 3) or checked.shape[-2] < least or checked.shape[-1] < 1:
+        raise InputError(
+            f"`{name}` must have shape (n, d) or (heads, n, d) with n >= {least}; got {tuple(checked.shape)}."
+        )
+    require_finite(checked, name, namespace(checked))
+    rows = to_numpy(checked).astype(np.float64)
+    return rows if rows.ndim == 3 else rows[None]
+
+
+def _check(
+    keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None, trials: int,
+    asked: int, fit_share: float,
+) -> None:  # fmt: skip
+    """Raise InputError where heads, rows or widths do not fit together, or a number is out of range."""
+    for sentence in _misfits(keys, values, queries, targets):
+        raise InputError(sentence)
+    if not (is_whole(trials) and is_whole(asked)):
+        raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials!r} and {asked!r}.")
+    if not 0 < fit_share < 1:
+        raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
+
+
+def _misfits(
+    keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None
+) -> Iterator[str]:
+    heads, n, width = keys.shape
+    empty = [] if values is None else [head for head, rows in enumerate(values) if not rows.any()]
+    if empty and values is not None:
+        where = f" of head {empty[0]}" if len(values) > 1 else ""
+        yield f"`values`{where} must not all be zero: a recall has no length to compare interference with."
+    if values is not None and values.shape[:2] != (heads, n):
+        yield f"`values` must have one row for each of {n} keys in {heads} heads; got {values.shape}."
+    if queries is None or targets is None:
+        if queries is not targets:
+            yield "`queries` and `targets` go together: the target of a query is the row that it asks for."
+    elif queries.shape[0] != heads or queries.shape[2] != width:
+        yield f"`queries` must have the heads and the width of the keys {keys.shape}; got {queries.shape}."
+    elif len(targets) != queries.shape[1]:
+        yield f"`targets` must name a row for each of {queries.shape[1]} queries; got {len(targets)}."
+
+
+def _rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
+    """Return how many of the rows are set aside to fit the preparations, at least 2 of which must be left."""
+    if list(kinds) == ["raw"]:
+        return 0
+    count = max(2, round(fit_share * rows))
+    if rows - count < 2:
+        what = "the mean and the whitening" if "whitened" in kinds else "the mean"
+        raise InputError(
+            f"`keys` has {rows} rows: {count} are set aside to fit {what}, which leaves {max(0, rows - count)} to "
+            "measure; at least 2 must be left, so give more rows."
+        )
+    return count
+
+
+def _memories_of(memories: Iterable[int] | None, rows: int, largest: int | None = None) -> list[int]:
+    """Return the M to measure, at most as many as there are rows and at most `largest`."""
+    if memories is None:
+        if largest is not None and not is_whole(largest, 2):
+            raise InputError(f"`largest` must be a whole number >= 2; got {largest!r}.")
+        top = rows if largest is None else min(rows, largest)
+        steps = int(2 * np.log2(top))
+        return sorted({min(top, round(2 ** (i / 2))) for i in range(2, steps + 1)} | {top})
+    given = list(memories)
+    if not given or not all(isinstance(n, Real) and float(n).is_integer() and 1 <= n <= rows for n in given):
+        raise InputError(f"`memories` must be whole numbers from 1 to the {rows} rows that are measured; got {given}.")
+    return sorted({int(n) for n in given})

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from assocmem.contract.arrays import to_numpy
-from assocmem.contract.errors import AssocmemError, InputError
+from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, Normalised, key_law, value_law
-from assocmem.lab.plans import KeyPlan, KeyTask
-from assocmem.lab.trials import estimator_of, has_weights, queries_for, targets_of
+from assocmem.lab import keys
+from assocmem.lab.plan import FloatArray, Plan
+from assocmem.lab.probe import holds_alike
 from assocmem.ruler.ratio import by_vectors, by_weights
 from assocmem.ruler.weights import weights_of
 
-FloatArray = np.ndarray[Any, Any]
-LARGE = 1 << 17
 WRITTEN_AT_ONCE = 1 << 16
 WEIGHTS_AT_ONCE = 1 << 22
 
 
-def run_large_task(task: KeyTask) -> FloatArray:
+def large_ratios(sampler: keys.Keys, plan: Plan, batch: keys.Batch) -> FloatArray:
     """Return the ratios (1, stores, cosines, targets) of one trial.
 
     Stores of one class whose settings do not change what they hold (softmax with several sharpnesses) read one state,
     so that the pairs are drawn and written once for them. Memory is one state and a block of 65,536 pairs.
     """
-    plan, targets = task.plan, targets_of(task.plan, task.n, task.first)
+    targets = sampler.targets_of(plan, batch.n, batch.first)
     found: dict[int, FloatArray] = {}
     stores = [one.store for one in plan.stores]
     for i, store in enumerate(stores):
-        if i in found:
-            continue
-        written = _Written(plan, store, task.n, task.first, targets)
-        for j in range(i, len(stores)):
-            if j not in found and holds_alike(store, stores[j]):
-                found[j] = written.ratios(stores[j])
+        if i not in found:
+            written = _Written(sampler, plan, store, batch, targets)
+            alike = [j for j in range(i, len(stores)) if j not in found and holds_alike(store, stores[j])]
+            found |= {j: written.ratios(stores[j]) for j in alike}
     return np.stack([found[i] for i in range(len(stores))])[None]
 
 
@@ -49,37 +43,38 @@ class _Written:
     target stands beside the values and tells its weight.
     """
 
-    def __init__(self, plan: KeyPlan, store: Store, n: int, trial: int, targets: FloatArray) -> None:
+    def __init__(self, sampler: keys.Keys, plan: Plan, store: Store, batch: keys.Batch, targets: FloatArray) -> None:
+        n, trial = batch.n, batch.first
         laws = key_law(plan.keys), value_law(plan.values)
         for law in laws:
             if not _rows_are_independent(law):
                 raise InputError(
-                    f"the law {law.name!r} cannot be drawn in blocks; measure at most {LARGE} memories with it."
+                    f"the law {law.name!r} cannot be drawn in blocks; measure at most {keys.LARGE} memories with it."
                 )
         traits = store.traits
         if traits.extras or traits.keys == "signs" or traits.linear_in_values != "shared" or traits.affine:
-            raise InputError(f"{store.name} can be measured with at most {LARGE} memories; got {n}.")
+            raise InputError(f"{store.name} can be measured with at most {keys.LARGE} memories; got {n}.")
         self.plan, self.n, self.targets = plan, n, targets
-        self.by_rows = has_weights(store) and estimator_of(store, n, plan.estimator) == "weights"
+        self.by_rows = keys.has_weights(store) and keys.estimator_of(store, n, sampler.estimator) == "weights"
         self.d_v = 1 if self.by_rows else plan.d_v
         rng, paid = stream(plan.seed, "keys", trial), stream(plan.seed, "values", trial)
         state = store.empty(plan.d_k, self.d_v if self.by_rows else self.d_v + len(targets))
         asked, wanted = [], []
         for start in range(0, n, WRITTEN_AT_ONCE):
             rows = min(WRITTEN_AT_ONCE, n - start)
-            keys = laws[0].draw(rng, rows, plan.d_k).astype(plan.dtype)
-            values = laws[1].draw(paid, rows, self.d_v).astype(plan.dtype)
+            drawn = laws[0].draw(rng, rows, plan.d_k).astype(sampler.dtype)
+            values = laws[1].draw(paid, rows, self.d_v).astype(sampler.dtype)
             here = targets[(targets >= start) & (targets < start + rows)] - start
-            asked.append(keys[here])
+            asked.append(drawn[here])
             wanted.append(values[here])
             if not self.by_rows:
-                hot = np.equal.outer(np.arange(start, start + rows), targets).astype(plan.dtype)
+                hot = np.equal.outer(np.arange(start, start + rows), targets).astype(sampler.dtype)
                 values = np.hstack([values, hot])
-            state = store.write(state, keys, values)
+            state = store.write(state, drawn, values)
         self.state: State = state
         noise = stream(plan.seed, "noise", n, trial)
         self.values = np.concatenate(wanted)
-        self.queries = queries_for(np.concatenate(asked), np.arange(len(targets)), plan.cosines, noise)
+        self.queries = keys.queries_for(np.concatenate(asked), np.arange(len(targets)), plan.cosines, noise)
 
     def ratios(self, store: Store) -> FloatArray:
         """Return the ratios (cosines, targets) that `store` reads from the state."""
@@ -93,28 +88,6 @@ class _Written:
         recalls = store.recall(self.state, queries)
         own = recalls[np.arange(len(queries)), self.d_v + np.tile(np.arange(len(self.targets)), times)]
         return by_vectors(recalls[:, : self.d_v], np.tile(self.values, (times, 1)), own).reshape(times, -1)
-
-
-def holds_alike(one: Store, other: Store) -> bool:
-    """Say whether a state written by one store may be read by the other.
-
-    They must be of one class that keeps its pairs and hold the same arrays after the same forty pairs.
-    """
-    if one == other:
-        return True
-    if type(one) is not type(other) or not one.traits.keeps_pairs:
-        return False
-    rng = stream(0, "alike")
-    keys = rng.standard_normal((40, 6))
-    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
-    values = rng.standard_normal((40, 6))
-    try:
-        held = [store.write(store.empty(6, 6), keys, values).contents for store in (one, other)]
-    except AssocmemError:
-        return False
-    return held[0].keys() == held[1].keys() and all(
-        np.array_equal(to_numpy(array), to_numpy(held[1][name])) for name, array in held[0].items()
-    )
 
 
 def _rows_are_independent(law: Law) -> bool:

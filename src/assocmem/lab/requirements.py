@@ -9,9 +9,9 @@ import numpy as np
 from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Form, KernelSum
-from assocmem.contract.random import stream
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.store import Store
+from assocmem.lab.probe import counted_state
 from assocmem.stores import entry
 from assocmem.theory import requirement
 
@@ -99,17 +99,3 @@ def _bounded(store: Store, d_k: int, d_v: int) -> int:
 
 def _terms(d_k: int, d_v: int) -> tuple[int, ...]:
     return 1, d_k, d_v, d_k * d_k, d_k * d_v, d_v * d_v
-
-
-def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:
-    """Return the size of the store's state after n pairs with random unit keys, extras at their mildest."""
-    rng = stream(0, "counted", n)
-    keys = rng.standard_normal((n, d_k))
-    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
-    sizes = {"n": n, "d_k": d_k, "d_v": d_v}
-    extras = {
-        e.name: np.full(tuple(sizes[a] if isinstance(a, str) else a for a in e.shape), min(max(1.0, e.low), e.high))
-        for e in store.traits.extras
-        if e.default is None
-    }
-    return store.write(store.empty(d_k, d_v), keys, rng.standard_normal((n, d_v)), **extras).size

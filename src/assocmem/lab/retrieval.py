@@ -1,4 +1,4 @@
-"""Choice capacity of any store: up to how many pairs its recall still tells the right value from all others."""
+"""Retrieval capacity of any store: up to how many pairs its recall still tells the right value from all others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate
+from assocmem.contract.estimate import Estimate, Prediction
 from assocmem.contract.random import stream
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.results import Row
@@ -19,50 +19,31 @@ from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
 from assocmem.kernels.compute import Progress, Workers, run_tasks
-from assocmem.lab.labelled import Subject, subjects
-from assocmem.lab.trials import required_extras, takes_batches
-from assocmem.ruler import Capacity, crossing_of_curve, retrieval_definition, summarise_shares, top1_right
+from assocmem.lab.keys import NUMBERS_AT_ONCE, SAMPLER
+from assocmem.lab.plan import FloatArray, LabelledStore, StoreLike, all_labelled
+from assocmem.lab.probe import required_extras, takes_batches
+from assocmem.lab.run import row
+from assocmem.ruler.capacity import Capacity, crossing_of_curve, growth
+from assocmem.ruler.estimate import summarise_shares
+from assocmem.ruler.retrieval import retrieval_definition, top1_right
 
-FloatArray = np.ndarray[Any, Any]
-SAMPLER = "keys"
-LARGEST = 1 << 13
-LARGEST_KEPT = 1 << 10
+LARGEST, LARGEST_KEPT = 1 << 13, 1 << 10
 QUERIES = 128
-NUMBERS_AT_ONCE = 1 << 19
 FEWEST_TRIALS, MOST_TRIALS = 6, 128
 LEAST_SHARED, MOST_SHARED = 4, 1 << 17
 """Log2 of the pairs that a kept draw has at least, and the numbers it has at most."""
 FEW, NORMAL = 16, 1.96
 STEPS = (-0.5, -0.25, 0.0, 0.25, 0.5)
 
-DEFINITIONS = {
-    "value": "choice capacity, see `definition`; where quantity is `held`, the M that was written",
-    "quantity": "capacity: the M at which the share of wrong choices crosses what is allowed; held: an M at which a "
-    "store that keeps its pairs still chooses well enough",
-    "low": "lower end of the 95 % interval over trials of the capacity, null where there is none",
-    "high": "upper end of the 95 % interval over trials of the capacity, null where there is none",
-    "state_numbers": "numbers in the state after `value` writes (rounded; the largest M measured where there is no "
-    "capacity), counted from its arrays",
-    "right": "share of right choices at n_memories",
-    "right_low": "lower end of the 95 % interval of that share",
-    "right_high": "upper end of the 95 % interval of that share",
-    "statistic": "share of right choices over all recalls of all trials",
-    "note": "what to know about the capacity, empty where there is nothing",
-    "n_memories": "M, the measured number of pairs nearest to `value`",
-    "theory": "for stores that keep their pairs: state_numbers/(d_k + d_v)",
-    "definition": "of the capacity; C = M, values of length one, keys uniform on the sphere (signs where a store wants "
-    "them), every query a stored key",
-}
-
 
 @dataclass(frozen=True)
 class MeasuredRetrieval:
-    """A store's choice capacity at one width, the curve it was read from, and how many numbers the state has.
+    """A store's retrieval capacity at one width, the curve it was read from, and how many numbers the state has.
 
     numbers: (M, count) for every measured M and for the whole number nearest to the capacity, counted from the arrays.
     """
 
-    one: Subject
+    one: LabelledStore
     d_k: int
     d_v: int
     capacity: Capacity
@@ -70,52 +51,35 @@ class MeasuredRetrieval:
     numbers: tuple[tuple[int, int], ...]
 
     def row(self) -> Row:
-        """Return one tidy row (columns: see DEFINITIONS); M without a capacity is the largest measured."""
+        """Return one tidy row; M without a capacity is the largest measured."""
         found = self.capacity
         wanted = found.value or found.largest_m
         near = min((n for n, _ in self.curve), key=lambda n: abs(n - wanted))
-        return self._common(near, round(wanted)) | {
-            "quantity": "capacity", "value": found.value, "low": found.low, "high": found.high,
-            "n_trials": found.n_trials, "reason": found.reason, "note": found.note,
-        }  # fmt: skip
+        return self._row(found, near, round(wanted), quantity="retrieval capacity", note=found.note)
 
     def held(self) -> list[Row]:
-        """Return a row for every measured M at which the share of right choices is asked for or higher."""
-        allowed = self.capacity.threshold
+        """Return a row for every measured M at which the share of right recalls is asked for or higher."""
         return [
-            self._common(n, n) | {
-                "quantity": "held", "value": n, "low": None, "high": None, "n_trials": wrong.n_trials, "reason": "",
-                "note": "",
-            }
+            self._row(replace(self.capacity, value=n, low=None, high=None, n_trials=wrong.n_trials, reason=""), n, n,
+                      quantity="held", note="")
             for n, wrong in self.curve
-            if wrong.value is not None and wrong.value <= allowed
+            if wrong.value is not None and wrong.value <= self.capacity.threshold
         ]  # fmt: skip
 
-    def _common(self, n: int, at: int) -> Row:
-        """Return the columns of both kinds of row: choices measured at n, the state's numbers counted at `at`."""
-        wrong, found, held = dict(self.curve)[n], self.capacity, dict(self.numbers)[at]
+    def _row(self, found: Capacity, n: int, at: int, **columns: Any) -> Row:
+        """Return a row with the recalls measured at n, the state's numbers counted at `at`."""
+        wrong, held = dict(self.curve)[n], dict(self.numbers)[at]
         line = held / (self.d_k + self.d_v) if self.one.store.traits.keeps_pairs else None
-        return {
-            "store": self.one.key, "label": self.one.label, "d_k": self.d_k, "d_v": self.d_v, "n_memories": n,
-            "state_numbers": held, "theory": line, "right": _left(wrong.value), "right_low": _left(wrong.high),
-            "right_high": _left(wrong.low), "statistic": "share", "sampler": found.sampler, "seed": found.seed,
-            "definition": found.definition,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Task:
-    one: Subject
-    d_k: int
-    d_v: int
-    share: float
-    seed: int
-    recalls: int
-    largest: int
+        right, low, high = (None if x is None else 1 - x for x in (wrong.value, wrong.high, wrong.low))
+        return row(
+            self.one, found, Prediction("capacity", line, found.statistic, "", ""), d_k=self.d_k, d_v=self.d_v,
+            n_memories=n, state_numbers=held, right=right, right_low=low, right_high=high, definition=found.definition,
+            **columns,
+        )  # fmt: skip
 
 
 def retrieval_capacities(
-    stores: Iterable[Any],
+    stores: Iterable[StoreLike],
     widths: Iterable[int],
     *,
     share: float = 0.95,
@@ -125,25 +89,32 @@ def retrieval_capacities(
     workers: Workers = None,
     progress: Progress | None = None,
 ) -> list[MeasuredRetrieval]:
-    """Return the choice capacity of each store at each width d_k = d_v, store by store.
+    """Return the retrieval capacity of each store at each width d_k = d_v, store by store.
 
-    Parameters
-    ----------
-    stores: keys, Stores (a user's own too) or (label, Store); any but those of token ids.
-    widths: d_k = d_v, whole numbers >= 2.
-    share: of right choices that is asked for, in (0, 1).
-    recalls: >= 1, about how many choices are made at each M around the capacity; half as many on the way there.
-    largest: M >= 2 up to which to look; by default 2^13, and 2^10 for stores that keep their pairs.
-
-    M = 2, 4, 8, ... pairs are written until the wrong choices surely pass 1 - share, then M at five places around the
+    M = 2, 4, 8, ... pairs are written until the wrong recalls surely pass 1 - share, then M at five places around the
     crossing; the capacity is read by `ruler.crossing_of_curve`. One search is one task, so that results do not depend
     on the workers. Cost: seconds a store at d = 128.
 
+    Parameters
+    ----------
+    stores : iterable
+        Keys, Stores (a user's own too) or (label, Store); any but those of token ids.
+    widths : iterable of int
+        d_k = d_v, each >= 2.
+    share : float
+        Of right recalls that is asked for, in (0, 1).
+    recalls : int
+        >= 1, about how many recalls are made at each M around the capacity; half as many on the way there.
+    largest : int, optional
+        M >= 2 up to which to look; by default 2^13, and 2^10 for stores that keep their pairs.
+
+    Examples
+    --------
     >>> found = retrieval_capacities(["outer-product"], [16], workers=1)[0]
     >>> found.capacity.low < found.capacity.value < found.capacity.high, found.numbers[0]
     (True, (2, 256))
     """
-    named, sizes = subjects(*stores), [_whole("widths", d, 2) for d in widths]
+    named, sizes = all_labelled(stores), [_whole("widths", d, 2) for d in widths]
     if isinstance(share, bool) or not isinstance(share, float | int | np.floating) or not 0 < share < 1:
         raise InputError(f"`share` must be a number between 0 and 1; got {share!r}.")
     recalls = _whole("recalls", recalls, 1)
@@ -153,16 +124,16 @@ def retrieval_capacities(
             raise InputError(
                 f"{one.label} takes token ids for keys, which have no similarity; it is not measured here."
             )
-    tasks = [
-        _Task(one, d, d, share, seed, recalls, largest or (LARGEST_KEPT if one.store.traits.keeps_pairs else LARGEST))
+    searches = [
+        _Search(one, d, share, seed, recalls, largest or (LARGEST_KEPT if one.store.traits.keeps_pairs else LARGEST))
         for one in named
         for d in sizes
     ]
     # The slow ones first, so that no worker is left alone with one of them at the end.
-    order = sorted(range(len(tasks)), key=lambda i: -tasks[i].d_k)
-    done = run_tasks(_search, [tasks[i] for i in order], workers=workers, progress=progress)
+    order = sorted(range(len(searches)), key=lambda i: -searches[i].d)
+    done = run_tasks(_Search.run, [searches[i] for i in order], workers=workers, progress=progress)
     found = dict(zip(order, done, strict=True))
-    return [found[i] for i in range(len(tasks))]
+    return [found[i] for i in range(len(searches))]
 
 
 def _whole(name: str, given: Any, least: int) -> int:
@@ -173,28 +144,71 @@ def _whole(name: str, given: Any, least: int) -> int:
     return int(given)
 
 
+@dataclass(frozen=True)
+class _Search:
+    """The search for one capacity: M doubled until the wrong recalls surely pass what is allowed, then around there."""
+
+    one: LabelledStore
+    d: int
+    share: float
+    seed: int
+    recalls: int
+    largest: int
+
+    def run(self) -> MeasuredRetrieval:
+        allowed, d = 1 - self.share, self.d
+        curve = {n: self._measured(n, self.recalls // 2) for n in [2]}
+        n = 2
+        while n < self.largest and not ((low := curve[n].low) is not None and low > allowed):
+            n = min(2 * n, self.largest)
+            curve[n] = self._measured(n, self.recalls // 2)
+        found = self._crossing(curve, allowed)
+        if found.value is not None:
+            around = (max(2, min(self.largest, round(found.value * 2**step))) for step in STEPS)
+            curve |= {n: self._measured(n, self.recalls) for n in around}
+            found = self._crossing(curve, allowed)
+        places = sorted({*curve, round(found.value or found.largest_m)})
+        numbers = tuple((n, self._state_numbers(n)) for n in places)
+        return MeasuredRetrieval(self.one, d, d, found, tuple(sorted(curve.items())), numbers)
+
+    def _measured(self, n: int, recalls: int) -> Estimate:
+        trials = max(FEWEST_TRIALS, min(MOST_TRIALS, -(-recalls // min(n, QUERIES))))
+        if n <= FEW:  # where all of fewer trials are right, the interval still reaches beyond what is allowed
+            trials = max(trials, min(MOST_TRIALS, math.ceil(NORMAL**2 * (1 / (1 - self.share) - 1))))
+        return wrong_share(self.one.store, self.d, self.d, n, trials=trials, seed=self.seed, share=self.share)
+
+    def _crossing(self, curve: dict[int, Estimate], allowed: float) -> Capacity:
+        counts = sorted(curve)
+        found = crossing_of_curve(counts, [curve[n] for n in counts], allowed, unit="share of wrong recalls")
+        return replace(found, statistic="share")
+
+    def _state_numbers(self, n: int) -> int:
+        store, pairs = self.one.store, _pairs(self.one.store, self.seed, 0, n, self.d, self.d)
+        return store.write(store.empty(self.d, self.d), pairs.keys, pairs.values, **pairs.extras).size
+
+
 def wrong_share(
     store: Store, d_k: int, d_v: int, n: int, *, trials: int, seed: int = 0, queries: int = QUERIES, share: float = 0.95
 ) -> Estimate:
     """Return the share of recalls whose largest inner product is not with the right one of all M = n values.
 
     Parameters: n >= 2; trials, each of n pairs and `queries` of them asked for (all, where there are fewer); share,
-    of right choices asked for, for the definition alone. Interval over trials, see `ruler.summarise_shares`.
+    of right recalls asked for, for the definition alone. Interval over trials, see `ruler.summarise_shares`.
     """
     batch = max(1, min(trials, NUMBERS_AT_ONCE // (n * (d_k + d_v)))) if takes_batches(store) else 1
     asked = min(n, queries)
     shares = [
         wrong
         for first in range(0, trials, batch)
-        for wrong in _wrong_choices(store, d_k, d_v, n, seed, first, min(batch, trials - first), asked)
+        for wrong in _wrong_recalls(store, d_k, d_v, n, seed, first, min(batch, trials - first), asked)
     ]
     return summarise_shares(shares, asked, definition=retrieval_definition(None, share), seed=seed, sampler=SAMPLER)
 
 
-def _wrong_choices(
+def _wrong_recalls(
     store: Store, d_k: int, d_v: int, n: int, seed: int, first: int, count: int, asked: int
 ) -> list[float]:
-    """Return the share of wrong choices of `count` trials, written as one batch."""
+    """Return the share of wrong recalls of `count` trials, written as one batch."""
     drawn = [_pairs(store, seed, first + i, n, d_k, d_v) for i in range(count)]
     targets = np.stack([_asked(seed, n, first + i, asked) for i in range(count)])
     keys, values = (np.stack([getattr(pairs, name) for pairs in drawn]) for name in ("keys", "values"))
@@ -223,7 +237,7 @@ def _pairs(store: Store, seed: int, trial: int, n: int, d_k: int, d_v: int) -> P
     """Return a trial's pairs; few ones are the first of a longer draw, which all stores and sizes share."""
     shared = 1 << max(LEAST_SHARED, (n - 1).bit_length())
     if shared * (d_k + d_v) > MOST_SHARED:
-        drawn = draw_pairs(seed, trial, n, d_k, d_v, values="sphere", dtype="float32")
+        drawn = _drawn.__wrapped__(seed, trial, n, d_k, d_v)
     else:
         whole = _drawn(seed, trial, shared, d_k, d_v)
         drawn = replace(whole, keys=whole.keys[:n], values=whole.values[:n])
@@ -231,59 +245,6 @@ def _pairs(store: Store, seed: int, trial: int, n: int, d_k: int, d_v: int) -> P
     return replace(drawn, keys=keys, extras=required_extras(store, keys.shape, seed=seed, trial=trial, dtype="float32"))
 
 
-def _search(task: _Task) -> MeasuredRetrieval:
-    """Double M until the wrong choices surely pass what is allowed, then measure around the crossing."""
-    allowed = 1 - task.share
-    curve: dict[int, Estimate] = {}
-
-    # Where all of fewer trials are right, the interval still reaches beyond what is allowed.
-    sure = math.ceil(NORMAL**2 * (1 / allowed - 1)) if allowed else 0
-
-    def measure(n: int, recalls: int) -> None:
-        trials = max(FEWEST_TRIALS, min(MOST_TRIALS, -(-recalls // min(n, QUERIES))))
-        if n <= FEW:
-            trials = max(trials, min(MOST_TRIALS, sure))
-        curve[n] = wrong_share(task.one.store, task.d_k, task.d_v, n, trials=trials, seed=task.seed, share=task.share)
-
-    n = 2
-    measure(n, task.recalls // 2)
-    while n < task.largest and not _surely_above(curve[n], allowed):
-        n = min(2 * n, task.largest)
-        measure(n, task.recalls // 2)
-    found = _crossing(curve, allowed)
-    if found.value is not None:
-        for step in STEPS:
-            measure(max(2, min(task.largest, round(found.value * 2**step))), task.recalls)
-        found = _crossing(curve, allowed)
-    places = {*curve, round(found.value or found.largest_m)}
-    numbers = tuple((n, _state_numbers(task, n)) for n in sorted(places))
-    return MeasuredRetrieval(task.one, task.d_k, task.d_v, found, tuple(sorted(curve.items())), numbers)
-
-
-def _crossing(curve: dict[int, Estimate], allowed: float) -> Capacity:
-    counts = sorted(curve)
-    found = crossing_of_curve(counts, [curve[n] for n in counts], allowed, unit="share of wrong choices")
-    return replace(found, statistic="share")
-
-
-def _state_numbers(task: _Task, n: int) -> int:
-    store, pairs = task.one.store, _pairs(task.one.store, task.seed, 0, n, task.d_k, task.d_v)
-    return store.write(store.empty(task.d_k, task.d_v), pairs.keys, pairs.values, **pairs.extras).size
-
-
-def _surely_above(estimate: Estimate, allowed: float) -> bool:
-    return estimate.low is not None and estimate.low > allowed
-
-
-def _left(wrong: float | None) -> float | None:
-    return None if wrong is None else 1 - wrong
-
-
-def state_exponent(found: Sequence[MeasuredRetrieval]) -> float | None:
+def state_growth(found: Sequence[MeasuredRetrieval]) -> float | None:
     """Return the slope of log capacity against log state numbers over the widths, None for fewer than two points."""
-    rows = [one.row() for one in found]
-    known = [(math.log(row["state_numbers"]), math.log(row["value"])) for row in rows if row["value"]]
-    if len({x for x, _ in known}) < 2:
-        return None
-    numbers, capacities = np.array(known).T
-    return float(np.polyfit(numbers, capacities, 1)[0])
+    return growth([one.row()["state_numbers"] for one in found], [one.capacity for one in found]).value

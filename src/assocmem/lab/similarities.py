@@ -1,134 +1,245 @@
-"""Curves of stores of the form V^T σ(K x), by the similarities sampler: all stores and every M from one reading."""
+"""The similarities sampler, for stores of the form V^T σ(K x): one stream of similarities serves every σ and M."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from functools import cached_property, partial
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 
-from assocmem import theory
-from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Estimate, Statistic
+from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.random import stream
-from assocmem.contract.results import Row
-from assocmem.kernels.compute import Progress, Workers
-from assocmem.lab.importance_sampling import carried_by_few, tilted_mean_squares
-from assocmem.lab.labelled import subjects
-from assocmem.lab.layout import Layout, disjoint
-from assocmem.lab.plans import SimilarityPlan, sigma_of
-from assocmem.lab.rows import ratio_row
-from assocmem.lab.streams import sums_over_pieces
+from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
+from assocmem.lab.plan import FloatArray, Plan, Trials, sigma_of
+from assocmem.lab.similarity_law import BLOCK, Block, SimilarityLaw, dtype_for, sums_of_squares, weigh
 from assocmem.maps.activations import Activation
-from assocmem.ruler.estimate import summarise, summarise_weighted
 
-FloatArray = np.ndarray[Any, Any]
 SAMPLER = "similarities"
 TILTED = "similarities, tilted"
 LONGEST = 1 << 22
 
 
-def similarity_curves(
-    stores: Iterable[Any],
-    d_k: int,
-    memories: Iterable[int],
-    *,
-    workers: Workers = None,
-    progress: Progress | None = None,
-    experiment: str = "",
-    **settings: Any,
-) -> list[Row]:
-    """Return the rows of the ratio of each store at each M (columns as in `rows.DEFINITIONS`).
+@dataclass(frozen=True)
+class Similarities:
+    """Trials by similarities alone, drawn exactly; by importance sampling where few of them carry the mean square.
 
-    Parameters: stores, keys, Stores or (label, Store); d_k; memories; settings, the other fields of SimilarityPlan.
-    Cost: one pass over streams x max(memories) similarities for all stores together, about 10 ns each on one core
-    and 1-2 ns more for each σ; memory is one block of 65,536 similarities for each worker.
-
-    >>> rows = similarity_curves(["outer-product"], 64, [65], streams=10, workers=1)
-    >>> abs(rows[0]["value"] - 1) < 0.1
-    True
+    streams: independent streams, each as long as the largest M: the number of trials there. pieces: most trials that a
+    smaller M may cut from one stream. length: similarities in each stream, if more than the largest M needs.
+    estimators: "weights", or "vectors" for Gaussian values of the plan's width d_v, whose interference is then drawn
+    exactly. Cost: one pass over streams x max(memories) similarities for all stores together, about 10 ns each on one
+    core and 1-2 ns more for each σ; memory is one block of 65,536 similarities for each worker.
     """
-    counts = tuple(sorted({int(n) for n in memories}))
-    plan = SimilarityPlan(experiment, subjects(*stores), d_k, counts, **settings)
-    return run_similarities(plan, workers=workers, progress=progress)
+
+    streams: int = 100
+    pieces: int = 64
+    length: int = 0
+    estimators: tuple[str, ...] = ("weights",)
+
+    def __post_init__(self) -> None:
+        if self.streams < 1 or self.pieces < 1:
+            raise InputError(f"`streams` and `pieces` must be >= 1; got {self.streams} and {self.pieces}.")
+        if not set(self.estimators) <= {"weights", "vectors"}:
+            raise InputError(f"`estimators` must be among weights and vectors; got {self.estimators!r}.")
+
+    def draw(self, plan: Plan, workers: Workers, progress: Progress | None) -> Iterator[Trials]:
+        """Yield the ratios of every store, M, cosine, estimator and statistic; the rms tilted where called for."""
+        sums, tilted = self._draw_squares(plan, workers, progress)
+        for one, n, cosine in product(plan.stores, plan.memories, plan.cosines):
+            sigma = sigma_of(one, plan.d_k, n)
+            signal = float(np.asarray(sigma(np.array([cosine])))[0]) ** 2
+            where: dict[str, Any] = {"cosine": cosine, "beta": one.beta(plan.d_k, n)}
+            for estimator, statistic in product(self.estimators, plan.statistics):
+                by_tilt = statistic == "rms" and (sigma, n) in tilted
+                squares = tilted[sigma, n] * (n - 1) if by_tilt else sums[sigma, n]
+                with np.errstate(divide="ignore", over="ignore"):
+                    squares = squares / signal if signal > 0 else np.full_like(squares, np.inf)
+                if estimator == "vectors":
+                    squares = squares * _lengths(plan, n, len(squares))
+                yield Trials(
+                    one, n, np.sqrt(squares), statistic, estimator, TILTED if by_tilt else SAMPLER,
+                    where | {"d_v": plan.d_v if estimator == "vectors" else None},
+                    predict=partial(plan.predicted, one, n, cosine, statistic),
+                )  # fmt: skip
+
+    def _draw_squares(
+        self, plan: Plan, workers: Workers, progress: Progress | None
+    ) -> tuple[dict[tuple[Activation, int], FloatArray], dict[tuple[Activation, int], FloatArray]]:
+        """Return, by (σ, M), the sums of σ² of every trial, and the tilted estimates of E σ²."""
+        wanted: dict[Activation, set[int]] = {}
+        for one, n in product(plan.stores, plan.memories):
+            wanted.setdefault(sigma_of(one, plan.d_k, n), set()).add(n)
+        layouts: dict[Activation, Layout] = {}
+        tilted: dict[tuple[Activation, int], FloatArray] = {}
+        for sigma, counts in wanted.items():
+            layout = self._layout(plan, counts)
+            few = {n for n, starts in zip(layout.memories, layout.starts, strict=True)
+                   if n > LONGEST or carried_by_few(sigma, plan.d_k, n, self.streams * len(starts))}  # fmt: skip
+            if few and "rms" in plan.statistics:
+                squares = tilted_mean_squares(sigma, plan.d_k, seed=plan.seed, trials=self.streams)
+                tilted |= {(sigma, n): squares for n in few}
+            summed = counts - few if plan.statistics == ("rms",) else counts
+            if max(summed, default=1) > LONGEST:
+                raise InputError(
+                    f"only the rms can be measured beyond M = {LONGEST}; got {max(summed)} and {plan.statistics}."
+                )
+            if summed:
+                layouts[sigma] = self._layout(plan, summed)
+        sums = sums_over_pieces(
+            layouts, plan.d_k, seed=plan.seed, streams=self.streams, workers=workers, progress=progress
+        )
+        return sums, tilted
+
+    def _layout(self, plan: Plan, counts: set[int]) -> Layout:
+        """Return the pieces of one σ: from the whole stream where it has a curve, from an eighth where it has a point.
+
+        A policy beta(M) is another σ at every M; reading the whole stream for each would cost as much as all other
+        stores.
+        """
+        length = max(self.length, max(counts) - 1, (min(max(plan.memories), LONGEST) - 1) // 8)
+        return disjoint(counts, length=length, most=self.pieces)
 
 
-def run_similarities(plan: SimilarityPlan, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
-    """Return the rows of the plan: store by store, then M, cosine, estimator and statistic."""
-    drawn = draw_squares(plan, workers=workers, progress=progress)
-    rows = []
-    for one, n, cosine in product(plan.stores, plan.memories, plan.cosines):
-        for estimator, statistic in product(plan.estimators, plan.statistics):
-            estimate = drawn.estimate(sigma_of(one, plan.d_k, n), n, cosine, estimator, statistic)
-            prediction = theory.ratio(one.form(plan.d_k), plan.d_k, n, cosine=cosine, statistic=statistic)
-            row = ratio_row(
-                one, estimate, experiment=plan.experiment, d_k=plan.d_k, n_memories=n,
-                d_v=plan.d_v if estimator == "vectors" else None,
-                cosine=cosine, estimator=estimator, prediction=prediction,
-            )  # fmt: skip
-            rows.append(row)
-    return rows
+def _lengths(plan: Plan, n: int, trials: int) -> FloatArray:
+    """Return the squared length of a Gaussian sum of values over that of a value, both of variance one."""
+    rng = stream(plan.seed, "lengths", plan.d_v, n)
+    return rng.chisquare(plan.d_v, trials) / rng.chisquare(plan.d_v, trials)
 
 
 @dataclass(frozen=True)
-class Squares:
-    """What was drawn for a plan: by (σ, M) the sums of σ² of every trial, by σ the tilted estimates of E σ²."""
+class Layout:
+    """Which stretch of a stream is which trial: every point of a curve reads the same stream, no number twice.
 
-    plan: SimilarityPlan
-    sums: Mapping[tuple[Activation, int], FloatArray]
-    tilted: Mapping[tuple[Activation, int], FloatArray]
-
-    def estimate(self, sigma: Activation, n: int, cosine: float, estimator: str, statistic: Statistic) -> Estimate:
-        """Return the statistic of the ratio at M = n; the rms by tilted draws where the plan calls for them."""
-        by_tilt = statistic == "rms" and (sigma, n) in self.tilted
-        squares = self.tilted[sigma, n] * (n - 1) if by_tilt else self.sums[sigma, n]
-        signal = float(np.asarray(sigma(np.array([cosine])))[0])
-        with np.errstate(divide="ignore", over="ignore"):
-            squares = squares / signal**2 if signal**2 > 0 else np.full_like(squares, np.inf)
-        if estimator == "vectors":
-            squares = squares * self._lengths(n, len(squares))
-        record: dict[str, Any] = {"estimator": estimator, "seed": self.plan.seed}
-        if by_tilt:
-            return summarise_weighted(squares, sampler=TILTED, **record)
-        return summarise(np.sqrt(squares), statistic, sampler=SAMPLER, **record)
-
-    def _lengths(self, n: int, trials: int) -> FloatArray:
-        """Return the squared length of a Gaussian sum of values over that of a value, both of variance one."""
-        rng = stream(self.plan.seed, "lengths", self.plan.d_v, n)
-        return rng.chisquare(self.plan.d_v, trials) / rng.chisquare(self.plan.d_v, trials)
-
-
-def draw_squares(plan: SimilarityPlan, *, workers: Workers = None, progress: Progress | None = None) -> Squares:
-    """Draw the plan's streams once and return the sums of σ² over all its trials."""
-    wanted: dict[Activation, set[int]] = {}
-    for one, n in product(plan.stores, plan.memories):
-        wanted.setdefault(sigma_of(one, plan.d_k, n), set()).add(n)
-    layouts: dict[Activation, Layout] = {}
-    tilted: dict[tuple[Activation, int], FloatArray] = {}
-    for sigma, counts in wanted.items():
-        layout = _layout(plan, counts)
-        few = {n for n, starts in zip(layout.memories, layout.starts, strict=True)
-               if n > LONGEST or carried_by_few(sigma, plan.d_k, n, plan.streams * len(starts))}  # fmt: skip
-        if few and "rms" in plan.statistics:
-            squares = tilted_mean_squares(sigma, plan.d_k, seed=plan.seed, trials=plan.streams)
-            tilted |= {(sigma, n): squares for n in few}
-        summed = counts - few if plan.statistics == ("rms",) else counts
-        if max(summed, default=1) > LONGEST:
-            raise InputError(
-                f"only the rms can be measured beyond M = {LONGEST}; got {max(summed)} and {plan.statistics}."
-            )
-        if summed:
-            layouts[sigma] = _layout(plan, summed)
-    sums = sums_over_pieces(layouts, plan.d_k, seed=plan.seed, streams=plan.streams, workers=workers, progress=progress)
-    return Squares(plan, sums, tilted)
-
-
-def _layout(plan: SimilarityPlan, counts: set[int]) -> Layout:
-    """Return the pieces of one σ: from the whole stream where it has a curve, from an eighth where it has a point.
-
-    A policy beta(M) is another σ at every M; reading the whole stream for each would cost as much as all other stores.
+    memories: each M counts the target, so a trial reads M - 1 similarities. starts: for each M the first place of
+    each piece; the pieces of one M never overlap, those of different M may.
     """
-    length = max(plan.length, max(counts) - 1, (min(max(plan.memories), LONGEST) - 1) // 8)
-    return disjoint(counts, length=length, most=plan.pieces)
+
+    memories: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        for n, starts in zip(self.memories, self.starts, strict=True):
+            if any(b - a < n - 1 for a, b in pairwise(starts)):
+                raise InputError(f"the pieces of M = {n} overlap in their stream; a trial must own its similarities.")
+
+    @cached_property
+    def cuts(self) -> FloatArray:
+        """All starts and ends of pieces, rising, from 0."""
+        ends = [start + n - 1 for n, starts in zip(self.memories, self.starts, strict=True) for start in starts]
+        return np.unique(np.array([0, *ends, *(s for starts in self.starts for s in starts)], dtype=np.int64))
+
+    @property
+    def length(self) -> int:
+        """How many similarities of the stream are read."""
+        return int(self.cuts[-1])
+
+    def block(self, start: int, size: int) -> tuple[int, FloatArray]:
+        """Return, for the `size` similarities from `start`, their first segment and the cuts inside (from 0)."""
+        end = min(start + size, self.length)
+        first = int(np.searchsorted(self.cuts, start, side="right"))
+        last = int(np.searchsorted(self.cuts, end, side="left"))
+        return first - 1, np.array([0, *(self.cuts[first:last] - start), end - start])
+
+    def pieces(self, segments: FloatArray) -> list[FloatArray]:
+        """Return for each M the sums over its pieces (..., pieces) from the sums between cuts (..., cuts - 1).
+
+        Sums add up whole segments and never subtract, so a small sum beside a large one keeps its digits.
+        """
+        found = []
+        for n, starts in zip(self.memories, self.starts, strict=True):
+            if n == 1:
+                found.append(np.zeros((*segments.shape[:-1], len(starts))))
+                continue
+            first = np.searchsorted(self.cuts, starts)
+            last = np.searchsorted(self.cuts, np.asarray(starts) + n - 1)
+            spans = [segments[..., a:b].sum(axis=-1) for a, b in zip(first, last, strict=True)]
+            found.append(np.stack(spans, axis=-1))
+        return found
+
+
+def disjoint(memories: Iterable[int], *, length: int | None = None, most: int = 64) -> Layout:
+    """Return a layout in which every M has as many pieces as fit into the stream, at most `most`.
+
+    Parameters: memories, whole numbers >= 1; length, similarities in the stream, by default those of the largest M.
+
+    >>> disjoint([3, 5]).starts
+    ((0, 2), (0,))
+    """
+    counts = tuple(sorted(set(memories)))
+    length = max(counts[-1] - 1, length or 0)
+    fits = (min(most, length // (n - 1)) if n > 1 else most for n in counts)
+    return Layout(counts, tuple(tuple(i * (n - 1) for i in range(k)) for n, k in zip(counts, fits, strict=True)))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One σ with the pieces that it is summed over and the dtype that it is worked out in."""
+
+    sigma: Activation
+    layout: Layout
+    dtype: str
+
+
+def sums_over_pieces(
+    layouts: Mapping[Activation, Layout],
+    d: int,
+    *,
+    seed: int,
+    streams: int,
+    workers: Workers = None,
+    progress: Progress | None = None,
+) -> dict[tuple[Activation, int], FloatArray]:
+    """Return, for each σ and each M of its layout, the sums of σ(s)² over M - 1 similarities, one for each trial.
+
+    Cost: one draw and one evaluation of each σ for each similarity of the longest layout.
+    """
+    if not layouts:
+        return {}
+    sharp = {sigma: tilt_for(sigma, d).sharp for sigma in layouts}
+    columns = tuple(
+        Column(sigma, layout, "float64" if sharp[sigma] else dtype_for(sigma, d).name)
+        for sigma, layout in layouts.items()
+    )
+    # float32 would be too coarse for a sharp σ
+    read = partial(read_stream, columns, d, "float64" if any(sharp.values()) else "float32", seed)
+    each = SimilarityLaw(d, size=1).streams
+    done = run_tasks(read, range(-(-streams // each)), workers=workers, progress=progress)
+    sums = {}
+    for i, column in enumerate(columns):
+        segments = np.concatenate([found[i] for found in done])[:streams]
+        for n, pieces in zip(column.layout.memories, column.layout.pieces(segments), strict=True):
+            sums[column.sigma, n] = pieces.reshape(-1)
+    return sums
+
+
+def read_stream(columns: tuple[Column, ...], d: int, dtype: str, seed: int, index: int) -> list[FloatArray]:
+    """Read one generator's one or two streams once for every column; return for each the sums of σ² between its cuts.
+
+    Each is (streams of this generator, cuts - 1).
+    """
+    longest = max(column.layout.length for column in columns)
+    # A power of two that holds the stream: its numbers depend on it, so they are the same in every plan of that size.
+    size = min(BLOCK, 1 << max(10, (longest - 1).bit_length()))
+    law = SimilarityLaw(d, dtype, size=size)
+    rng = stream(seed, "similarities", d, index)
+    sums = [np.zeros((law.streams, len(column.layout.cuts) - 1)) for column in columns]
+    narrow, wide = Block(), Block()
+    widened = any(column.dtype == "float64" for column in columns)
+    for start in range(0, longest, size):
+        here = [(c, found, *c.layout.block(start, size)) for c, found in zip(columns, sums, strict=True)
+                if start < c.layout.length]  # fmt: skip
+        for row, s in enumerate(law.draw(rng)):
+            narrow.load(s)
+            if widened:
+                wide.load(s.astype(np.float64))
+            for column, found, first, cuts in here:
+                block = wide if column.dtype == "float64" else narrow
+                weights = weigh(column.sigma, block)
+                found[row, first : first + len(cuts) - 1] += sums_of_squares(weights, cuts, block.buffer("squares"))
+    for column, found in zip(columns, sums, strict=True):
+        if not np.all(np.isfinite(found)):
+            raise NonFiniteError(f"σ(s) = {column.sigma.formula} gives NaN or infinity for some s in [-1, 1].")
+    return sums

@@ -7,8 +7,9 @@ from typing import Any
 
 from assocmem import theory
 from assocmem.contract.form import KernelSum, LeastSquares
-from assocmem.lab.keys import key_curves
-from assocmem.lab.similarities import similarity_curves
+from assocmem.lab.keys import Keys
+from assocmem.lab.run import curves as measured_curves
+from assocmem.lab.similarities import Similarities
 from assocmem.page.bars import PAGE_SEED, expected, expected_capacity, statistic_of
 from assocmem.page.offer import CHOICES, choice, rounded
 
@@ -56,7 +57,7 @@ def _at_counts(name: str, d_k: int, beta: float) -> list[float | None]:
 def _measured(d_k: int, beta: float) -> dict[str, list[Mapping[str, Any]]]:
     stores = [(c.id, c.store(beta)) for c in CHOICES]
     labelled = [(name, store) for name, store in stores if isinstance(store.form(d_k), KernelSum)]
-    rows = similarity_curves(labelled, d_k, MEASURED, streams=TRIALS, seed=PAGE_SEED, workers=1)
+    rows = measured_curves(labelled, d_k, MEASURED, Similarities(streams=TRIALS), seed=PAGE_SEED, workers=1)
     return {name: [row for row in rows if row["label"] == name] for name, _ in labelled}
 
 
@@ -67,10 +68,9 @@ def optimal(d_k: int) -> dict[str, list[Any]]:
     """
     counts = [round(d_k * factor) for factor in (1.25, 1.5, 2, 4, 8)]
     store = ("optimal", choice("optimal").store(1.0))
-    rows = key_curves(
-        [store], d_k, counts, trials=KEY_TRIALS, most=2 * KEY_TRIALS, targets=8,
-        statistics=(statistic_of("optimal", d_k, 1.0, 1.0),), seed=PAGE_SEED, workers=1,
-    )  # fmt: skip
+    sampler = Keys(trials=KEY_TRIALS, most=2 * KEY_TRIALS, targets=8)
+    statistics = (statistic_of("optimal", d_k, 1.0, 1.0),)
+    rows = measured_curves([store], d_k, counts, sampler, statistics=statistics, seed=PAGE_SEED, workers=1)
     return _columns(rows)
 
 

@@ -3,14 +3,13 @@
 The checks of the store contract are in `assocmem.checks.contract`.
 """
 
-from assocmem.ruler.capacity import Capacity, crossing, crossing_of_curve
+from assocmem.ruler.capacity import Capacity, crossing, crossing_of_curve, growth
 from assocmem.ruler.estimate import (
     definition_of,
     per_trial_numbers,
     same_definition,
     summarise,
     summarise_shares,
-    summarise_weighted,
 )
 from assocmem.ruler.geometry import Geometry, key_geometry
 from assocmem.ruler.given_rows import GivenRows, RowRatios
@@ -18,12 +17,10 @@ from assocmem.ruler.information import bits_per_recall, bits_per_state
 from assocmem.ruler.intervals import mean_interval, median_interval, share_interval
 from assocmem.ruler.ratio import (
     ESTIMATORS,
-    TAIL_LIMIT,
     by_channel_weights,
     by_projection,
     by_vectors,
     by_weights,
-    tail_share,
 )
 from assocmem.ruler.retrieval import retrieval_capacity, retrieval_definition, top1_right
 from assocmem.ruler.weights import own_weights, recall_weights, recall_with_own_weights
@@ -31,7 +28,6 @@ from assocmem.ruler.whitening import Preparation
 
 __all__ = [
     "ESTIMATORS",
-    "TAIL_LIMIT",
     "Capacity",
     "Geometry",
     "GivenRows",
@@ -46,6 +42,7 @@ __all__ = [
     "crossing",
     "crossing_of_curve",
     "definition_of",
+    "growth",
     "key_geometry",
     "mean_interval",
     "median_interval",
@@ -59,7 +56,5 @@ __all__ = [
     "share_interval",
     "summarise",
     "summarise_shares",
-    "summarise_weighted",
-    "tail_share",
     "top1_right",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -137,6 +138,31 @@ def crossing_of_curve(
         For mixed definitions, lengths and M that do not increase.
     """
     return _capacity(_checked_memories(memories), curve, threshold, unit, [1.0] * len(curve))
+
+
+def growth(sizes: Sequence[float], capacities: Sequence[Capacity]) -> Estimate:
+    """Return the exponent of a capacity's growth: the least-squares slope of its logarithm over that of a size.
+
+    Sizes (key widths, numbers in the state) without a capacity are left out; with fewer than two the value is None. The
+    points have equal weight; their errors are independent and taken from their 95 % intervals (3.92 standard errors).
+
+    >>> found = [crossing(memories, [[0.5, 2.0]] * 3) for memories in ([17, 257], [33, 513])]
+    >>> round(growth([64, 128], found).value, 3)
+    0.989
+    """
+    known = [(size, found) for size, found in zip(sizes, capacities, strict=True) if found.value]
+    seed, trials = capacities[0].seed if capacities else 0, min((one.n_trials for _, one in known), default=0)
+    words: dict[str, Any] = {"definition": "slope of ln capacity over ln size by least squares", "statistic": "slope"}
+    if len({size for size, _ in known}) < 2:
+        return Estimate(None, None, None, trials, seed, reason="a slope needs capacities at two sizes", **words)
+    x = np.log([size for size, _ in known])
+    slope = float(np.polyfit(x, np.log([one.value or math.nan for _, one in known]), 1)[0])
+    if not all(one.low and one.high for _, one in known):
+        return Estimate(slope, None, None, trials, seed, reason="a capacity has no interval", **words)
+    share = (x - x.mean()) / np.sum((x - x.mean()) ** 2)
+    widths = np.array([math.log((one.high or math.nan) / (one.low or math.nan)) for _, one in known])
+    half = 1.96 * float(np.sqrt(np.sum((share * widths / 3.92) ** 2)))
+    return Estimate(slope, slope - half, slope + half, trials, seed, **words)
 
 
 def _capacity(

@@ -104,24 +104,6 @@ def summarise(
     return _with_interval(value, ends and tuple(scale * end ** (1 / power) for end in ends), record)
 
 
-def summarise_weighted(
-    mean_squares: Sequence[float] | Array,
-    *,
-    estimator: str = "weights",
-    seed: int = 0,
-    sampler: str = "similarities, importance sampling",
-    level: float = 0.95,
-) -> Estimate:
-    """Return the rms ratio from each trial's own estimate of the mean square (trials,), already weighted.
-
-    For similarities drawn by another law than their own (tilted by e^(2 beta s)) and weighted back: the weighted
-    mean square of a trial is an unbiased estimate, its root is not, so the root is taken after the mean over
-    trials. Interval, errors and cost as in `summarise` with "rms".
-    """
-    roots = np.sqrt(per_trial_numbers(mean_squares, "mean"))
-    return summarise(roots, "rms", estimator=estimator, seed=seed, sampler=sampler, level=level)
-
-
 def summarise_shares(
     shares: Sequence[float] | Array,
     recalls_per_trial: int,

@@ -25,7 +25,6 @@ ESTIMATORS = {
     "projection": "projection ratio, ||f(k_j) - c v_j|| / (|c| ||v_j||), c the least-squares coefficient of f on v_j",
 }
 
-TAIL_LIMIT = 0.1
 _BLOCK = 1 << 20
 
 
@@ -121,23 +120,6 @@ def checked_indices(targets: Sequence[int] | Array, m: int, n: int, batch: tuple
     if indices.min() < 0 or indices.max() >= n:
         raise InputError(f"`targets` must lie in [0, {n}), the stored pairs; got {indices.min()} to {indices.max()}.")
     return indices.astype(np.int64)
-
-
-def tail_share(weights: Array, n_memories: int) -> float:
-    """Return E w^4 / (M (E w^2)^2): the share of the mean square's variance that few large weights carry.
-
-    Parameters: weights, a sample (any shape) of the weights of memories that interfere, or NumPy's answer for a
-    law; n_memories, M. Above TAIL_LIMIT plain sampling of the similarities is not to be trusted. A sample
-    understates a heavy tail; use it as a lower bound. Returns 0 where all weights are zero.
-    """
-    squares = np.abs(checked_numbers(weights, "weights", 0)).ravel()
-    if n_memories < 1 or squares.size == 0:
-        raise InputError(f"`tail_share` needs at least one weight and one memory; got {squares.size}, {n_memories}.")
-    top = squares.max()
-    if top == 0:
-        return 0.0
-    squares = (squares / top) ** 2
-    return float(np.mean(squares**2) / (n_memories * np.mean(squares) ** 2))
 
 
 def _split_norms(rows: Floats, chosen: Indices, axes: int) -> Floats:

@@ -58,10 +58,10 @@ def top1_right(
 
 
 def retrieval_definition(candidates: int | None = None, share: float = 0.95) -> str:
-    """Return the definition of the choice capacity in words, with the number of candidates and the share.
+    """Return the definition of the retrieval capacity in words, with the number of candidates and the share.
 
-    >>> retrieval_definition(1000)[:53]
-    'choice capacity (95 % right of C = 1000 candidates): '
+    >>> retrieval_definition(1000)[:56]
+    'retrieval capacity (95 % right of C = 1000 candidates): '
     """
     if not 0 < share < 1:
         raise InputError(f"`share` must lie between 0 and 1; got {share!r}.")
@@ -69,7 +69,7 @@ def retrieval_definition(candidates: int | None = None, share: float = 0.95) -> 
         raise InputError(f"`candidates` must be a whole number >= 2, or None for all M values; got {candidates!r}.")
     number = "M" if candidates is None else str(int(candidates))
     return (
-        f"choice capacity ({100 * share:g} % right of C = {number} candidates): the largest M at which at least "
+        f"retrieval capacity ({100 * share:g} % right of C = {number} candidates): the largest M at which at least "
         f"{100 * share:g} % of recalls have their largest inner product with the right one of C = {number} values"
     )
 
@@ -85,16 +85,16 @@ def retrieval_capacity(
     sampler: str = "",
     level: float = 0.95,
 ) -> Capacity:
-    """Return the M up to which at least `share` of the choices are right.
+    """Return the M up to which at least `share` of the recalls are right.
 
     Parameters
     ----------
-    memories: (k,), increasing. per_trial: (trials, k), each trial's share of right choices at each M, in [0, 1].
+    memories: (k,), increasing. per_trial: (trials, k), each trial's share of right recalls at each M, in [0, 1].
     recalls_per_trial: number of recalls behind each share, one number or one for each M.
     candidates: C, the number of values to choose from; None stands for C = M.
-    share: of right choices that is asked for. seed, sampler, level: as in `summarise`.
+    share: of right recalls that is asked for. seed, sampler, level: as in `summarise`.
 
-    The result's `threshold` is the share of wrong choices allowed, its `ratio_there` the share of wrong ones at
+    The result's `threshold` is the share of wrong recalls allowed, its `ratio_there` the share of wrong ones at
     the largest M. The crossing and its interval are found as in `crossing_of_curve`. Its definition names C
     and the share, so that it cannot come into one column with the capacity of the ratio.
     """
@@ -102,7 +102,7 @@ def retrieval_capacity(
     if table.ndim != 2:
         raise InputError(f"`per_trial` must have shape (trials, k); got {table.shape}.")
     if np.isnan(table).any() or (table < 0).any() or (table > 1).any():
-        raise InputError("`per_trial` must hold shares of right choices in [0, 1].")
+        raise InputError("`per_trial` must hold shares of right recalls in [0, 1].")
     definition = retrieval_definition(candidates, share)
     counts = np.asarray(recalls_per_trial)
     if counts.shape not in ((), (table.shape[1],)) or counts.dtype.kind not in "iu":
@@ -114,5 +114,5 @@ def retrieval_capacity(
         summarise_shares(1 - column, count, definition=definition, seed=seed, sampler=sampler, level=level)
         for column, count in zip(table.T, each, strict=True)
     ]
-    found = crossing_of_curve(memories, curve, 1 - share, unit="share of wrong choices")
+    found = crossing_of_curve(memories, curve, 1 - share, unit="share of wrong recalls")
     return replace(found, statistic="share")

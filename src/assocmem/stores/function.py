@@ -85,6 +85,7 @@ class FunctionStore(Store):
         return Capabilities(
             masks=True,
             gives=("weights",) if self.traits.linear_in_values == "shared" else (),
+            costly=("weights",),
             merges="appends",
             selects=True,
             not_merged="a bare function has no mass",

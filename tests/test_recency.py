@@ -15,8 +15,10 @@ import pytest
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import ChannelDecay, Decay, DeltaRule, KernelSum, Momentum
 from assocmem.contract.state import Pairs
-from assocmem.inputs import draw_pairs
-from assocmem.lab.recency import age_curves, pass_curves, rewrite_curves
+from assocmem.inputs import EqualCosine, draw_pairs
+from assocmem.lab.recency import Ages, Passes, Rewrites
+from assocmem.lab.run import curves
+from assocmem.lab.sequences import Sequences
 from assocmem.maps.activations import Linear
 from assocmem.ruler import recall_weights
 from assocmem.stores import make_store
@@ -171,7 +173,7 @@ def test_measured_signals_agree_with_theory() -> None:
 
     Were they independent, more than five misses of 18 would come by chance once in 5,800.
     """
-    rows = age_curves(KEYS, 24, 48, [0, 1, 3, 10, 25, 47], trials=96, d_v=8, workers=1, seed=5)
+    rows = curves(KEYS, 24, [48], Sequences(Ages((0, 1, 3, 10, 25, 47)), 96), d_v=8, workers=1, seed=5)
     signals = [r for r in rows if r["quantity"] == "signal"]
     assert len(signals) == 42
     assert all(r["theory"] is not None for r in signals)
@@ -189,21 +191,21 @@ def test_measured_signals_agree_with_theory() -> None:
 
 def test_the_wrong_theory_would_be_noticed() -> None:
     """A twin: DeltaNet held against the decay of a matrix that adds."""
-    rows = age_curves(["delta-net"], 24, 48, [10, 25], trials=96, d_v=8, workers=1, seed=5)
+    rows = curves(["delta-net"], 24, [48], Sequences(Ages((10, 25)), 96), d_v=8, workers=1, seed=5)
     for row in rows:
         if row["quantity"] == "signal" and row["age"]:
             assert not row["low"] <= signal_by_age(KernelSum(Linear()), 24, row["age"]).value <= row["high"]
 
 
 def test_ages_do_not_depend_on_the_workers_nor_on_other_stores() -> None:
-    settings = {"trials": 12, "d_v": 8, "seed": 3}
-    alone = age_curves(["delta-net"], 8, 20, [0, 5, 19], workers=1, **settings)
-    both = age_curves(["outer-product", "delta-net"], 8, 20, [0, 5, 19], workers=3, **settings)
+    settings = {"d_v": 8, "seed": 3}
+    alone = curves(["delta-net"], 8, [20], Sequences(Ages((0, 5, 19)), 12), workers=1, **settings)
+    both = curves(["outer-product", "delta-net"], 8, [20], Sequences(Ages((0, 5, 19)), 12), workers=3, **settings)
     assert [r for r in both if r["label"] == "delta-net"] == alone
 
 
 def test_the_newest_pair_of_the_delta_rule_is_exact_and_its_age_is_counted_from_the_end() -> None:
-    rows = age_curves(["delta-net"], 16, 30, [0, 29], trials=8, workers=1)
+    rows = curves(["delta-net"], 16, [30], Sequences(Ages((0, 29)), 8), workers=1)
     ratio = {r["age"]: r["value"] for r in rows if r["quantity"] == "ratio"}
     assert ratio[0] < 1e-12
     assert ratio[29] > 1
@@ -213,12 +215,12 @@ def test_the_newest_pair_of_the_delta_rule_is_exact_and_its_age_is_counted_from_
 
 
 def test_stores_that_are_not_linear_have_the_projection_ratio_alone() -> None:
-    rows = age_curves(["ttt-mlp"], 8, 12, [0, 3], trials=6, d_v=8, workers=1)
+    rows = curves(["ttt-mlp"], 8, [12], Sequences(Ages((0, 3)), 6), d_v=8, workers=1)
     assert {(r["quantity"], r["estimator"]) for r in rows} == {("ratio", "projection")}
 
 
-def left(store: object, memories: list[int], **settings: object) -> dict[int, float]:
-    rows = rewrite_curves([store], 16, memories, trials=8, workers=1, **settings)
+def left(store: object, memories: list[int]) -> dict[int, float]:
+    rows = curves([store], 16, memories, Sequences(Rewrites(), 8), workers=1)
     for row in rows:
         if row["quantity"] == "left" and row["theory"] is not None:
             assert row["value"] == pytest.approx(row["theory"], abs=1e-9)
@@ -241,7 +243,7 @@ def test_what_is_left_of_a_value_whose_key_is_written_again() -> None:
 def test_a_rewrite_is_measured_as_by_hand() -> None:
     """The old and the new value's weights of one trial, from the full matrix of weights."""
     d, n, store = 12, 6, make_store("delta-net", strength=0.7)
-    rows = rewrite_curves([("delta", store)], d, [n], trials=6, d_v=4, workers=1, seed=9)
+    rows = curves([("delta", store)], d, [n], Sequences(Rewrites(), 6), d_v=4, workers=1, seed=9)
     shares = []
     for trial in range(6):
         keys = draw_pairs(9, trial, n, d, 4, values="sphere").keys
@@ -257,10 +259,13 @@ def test_a_rewrite_is_measured_as_by_hand() -> None:
 
 
 def test_many_passes_of_the_delta_rule_come_to_least_squares() -> None:
-    rows = pass_curves(
-        [("delta-net", 1), (("many", DeltaNet()), 300), ("optimal-linear", 1), ("outer-product", 1)],
-        16, [4], [0.0, 0.6], trials=16, workers=1,
-    )  # fmt: skip
+    stores = [("delta-net", 1), (("many", DeltaNet()), 300), ("optimal-linear", 1), ("outer-product", 1)]
+    rows = [
+        row
+        for store, passes in stores
+        for rho in (0.0, 0.6)
+        for row in curves([store], 16, [4], Sequences(Passes(passes), 16), keys=EqualCosine(rho), workers=1)
+    ]
     value = {(r["label"], r["rho"]): r["value"] for r in rows}
     assert value["many", 0.6] < 1e-6 < value["delta-net", 0.6]
     assert value["optimal-linear", 0.6] < 1e-12
@@ -272,7 +277,7 @@ def test_many_passes_of_the_delta_rule_come_to_least_squares() -> None:
 
 def test_passes_refuse_weights_that_differ_by_channel() -> None:
     with pytest.raises(InputError, match="one row of weights"):
-        pass_curves([("mamba", 1)], 8, [4], [0.0], trials=6, workers=1)
+        curves(["mamba"], 8, [4], Sequences(Passes(), 6), workers=1)
 
 
 @dataclass(frozen=True)
@@ -286,7 +291,7 @@ class Batchless(OuterProduct):
 
 
 def test_a_store_without_batches_is_measured_trial_by_trial() -> None:
-    settings = {"trials": 6, "d_v": 4, "workers": 1}
-    plain = age_curves([("one", OuterProduct())], 8, 9, [0, 4], **settings)
-    single = age_curves([("one", Batchless())], 8, 9, [0, 4], **settings)
+    settings = {"d_v": 4, "workers": 1}
+    plain = curves([("one", OuterProduct())], 8, [9], Sequences(Ages((0, 4)), 6), **settings)
+    single = curves([("one", Batchless())], 8, [9], Sequences(Ages((0, 4)), 6), **settings)
     assert [r["value"] for r in single] == pytest.approx([r["value"] for r in plain])

@@ -1,0 +1,188 @@
+"""Every column of a table: its meaning, unit and format, and how a number is written. All tables are read by this one.
+
+Headers of results, the commands' tables and JSON, the report and the page take their words from here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's meaning; unit, "" where it has none; format: "number", "count", "share" or "text"."""
+
+    meaning: str
+    unit: str = ""
+    format: str = "text"
+
+
+RATIO = "dimensionless amplitude ratio"
+
+QUANTITIES = {
+    "ratio": "interference-to-signal ratio",
+    "capacity": "M at which the statistic of the ratio crosses the threshold, the target counted",
+    "retrieval capacity": "M at which the share of wrong recalls crosses what is allowed, see `definition`; C = M, "
+    "values of length one, keys uniform on the sphere (signs where a store wants them), every query a stored key",
+    "held": "an M at which a store that keeps its pairs still recalls the right value often enough",
+    "signal": "the weight of a pair in its own recall over that of the newest pair in the same recall (over channels "
+    "where each has its own weights: root mean squares)",
+    "left": "the weight of a key's old value after half the keys were written again, over its weight before",
+    "interference": "of the float64 store, over the signal |A_jj| ||v_j||",
+    "rounding": "the distance of recalls from those of the float64 store, over the signal |A_jj| ||v_j||",
+    "bits per number": "bits recalled per number of state: M d_v/2 log2(1 + 1/ratio^2) / state_numbers; null where the "
+    "ratio is 0",
+}
+"""What `value`, with its interval and its theory, is: by the name in the column `quantity`."""
+
+COLUMNS = {
+    # what was measured, and where
+    "experiment": Column("the figure or table that the row belongs to"),
+    "store": Column("the store's key, or the class of one that has none"),
+    "label": Column("the store with its settings, as a chart names it; of rounding the dtype"),
+    "of": Column("the store, where the label is a dtype"),
+    "quantity": Column("what value, low, high and theory are"),
+    "d_k": Column("width of keys and queries", "numbers", "count"),
+    "d_v": Column("width of the values, null where only similarities are drawn", "numbers", "count"),
+    "n_memories": Column("M, stored pairs, counting the target; of a retrieval capacity the M measured next to it",
+                         "memories", "count"),
+    "cosine": Column("between a query and the stored key that it asks for", "", "number"),
+    "beta": Column("sharpness on unit keys, where the store has one", "", "number"),
+    "rho": Column("expected cosine of two keys", "", "number"),
+    "age": Column("pairs written after the pair that is asked for", "pairs", "count"),
+    "shown_age": Column("age + 1", "pairs", "count"),
+    "rewritten": Column("keys that were written a second time, with other values", "pairs", "count"),
+    "passes": Column("times that the same pairs were written, in the same order", "", "count"),
+    "state_dtype": Column("of the state; every pair is written by itself. The float64 store that all are compared with "
+                          "is written in large blocks, so that its own row shows what the order of sums alone changes"),
+    # the number, and what it takes to repeat it
+    "value": Column("the measured number: what `quantity` says", "", "number"),
+    "low": Column("lower end of the 95 % interval over trials, null where there is none", "", "number"),
+    "high": Column("upper end of the 95 % interval over trials, null where there is none", "", "number"),
+    "statistic": Column("over trials: rms, mean or median; share, of all recalls of all trials"),
+    "estimator": Column("of the ratio. weights: sqrt(sum over i != j of A_ij^2)/|A_jj|; vectors: ||f(k_j) - A_jj v_j||/"
+                        "(|A_jj| ||v_j||); projection: the same with the least-squares coefficient of f(k_j) on v_j in "
+                        "place of A_jj"),
+    "sampler": Column("keys: keys and values are drawn, written and recalled. similarities: the similarities of "
+                      "independent random unit keys are drawn exactly and σ is applied; tilted: by importance "
+                      "sampling"),
+    "n_trials": Column("independent trials behind the value; of a capacity at the measured M with the fewest",
+                       "trials", "count"),
+    "seed": Column("of the random streams", "", "count"),
+    "reason": Column("why there is no value or no interval, empty where there is"),
+    "note": Column("what to know about it, empty where there is nothing"),
+    "definition": Column("of the statistic, or of the capacity, in words"),
+    # theory and the article beside it
+    "theory": Column("the same by theory, null where there is none; of stores that keep their pairs, as a retrieval "
+                     "capacity, state_numbers/(d_k + d_v)", "", "number"),
+    "theory_log": Column("natural logarithm of the same, finite where the number is not", "nats", "number"),
+    "theory_source": Column("what theory rests on"),
+    "theory_statistic": Column("the statistic that theory is of"),
+    "theory_reason": Column("why theory gives none, empty where it does"),
+    "theory_exact": Column("whether theory is exact (in the mean square, for uniform unit keys) or a labelled "
+                           "approximation"),
+    "theory_quotient": Column("root mean square interference over root mean square signal by theory, where the ratio's "
+                              "own mean square is infinite", RATIO, "number"),
+    "difference": Column("measured over predicted, less one; null where their statistics differ", "", "share"),
+    "article": Column("the article's number, null where it prints words or nothing", "", "number"),
+    "article_name": Column("the store in the article's words"),
+    "gaussian": Column("capacity by the Gaussian approximation of similarities, null where there is none", "memories",
+                       "number"),
+    "formula": Column("f(x), K and V the stored keys and values as rows"),
+    "declared_exponent": Column("of the capacity's growth with d_k at large width, by theory", "", "number"),
+    "fitted_exponent": Column("slope of log capacity over log d_k, least squares over the wider half", "", "number"),
+    # capacities and retrieval
+    "threshold": Column("interference-to-signal ratio that counts as failure", RATIO, "number"),
+    "largest_m": Column("the largest M that was measured", "memories", "count"),
+    "ratio_there": Column("the ratio at largest_m", RATIO, "number"),
+    "state_numbers": Column("numbers in the state after `value` writes (rounded; the largest M measured where there is "
+                            "no capacity), counted from its arrays; of a card after 64", "numbers", "count"),
+    "right": Column("share of recalls whose largest inner product is with the right one of all M stored values", "",
+                    "share"),
+    "right_low": Column("lower end of the 95 % interval of that share", "", "share"),
+    "right_high": Column("upper end of the 95 % interval of that share", "", "share"),
+    "right_there": Column("that share at largest_m", "", "share"),
+    # a user's own keys
+    "head": Column("place of the head among the given ones", "", "count"),
+    "preparation": Column("raw, centred or whitened keys"),
+    "n_rows": Column("rows that were measured", "rows", "count"),
+    "columns_dropped": Column("columns that are constant in the rows (whitened: in the rows fitted on), left out",
+                              "columns", "count"),
+    "effective_dimension": Column("1 / E cos^2 over pairs of distinct rows: random unit keys of that width overlap as "
+                                  "much", "numbers", "number"),
+    "mean_cosine": Column("mean cosine over pairs of distinct rows", "", "number"),
+    "shared_mean_share": Column("||mean||^2 / mean ||key||^2", "", "share"),
+    "participation_ratio": Column("(tr C)^2 / tr C^2 of the second moment C of the keys", "numbers", "number"),
+    # pictures and bars
+    "ratio": Column("interference over signal, by weights: sqrt(sum over i != j of A_ij^2)/|A_jj|", RATIO, "number"),
+    "panel": Column("the store, its sharpness and M"),
+    "index": Column("of the memory; 0 is the one asked for", "", "count"),
+    "end": Column("where its bar ends: index + 0.9", "", "number"),
+    "weight": Column("of the memory's value in the recall, over the target's", RATIO, "number"),
+    "target": Column("whether it is the memory asked for"),
+    "row": Column("of the picture, from the top", "pixels", "count"),
+    "column": Column("of the picture, from the left", "pixels", "count"),
+    "ink": Column("the recalled value there, divided by the target's weight and cut to 0 (white) .. 1 (black)", "",
+                  "number"),
+}  # fmt: skip
+
+
+def meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what each column of the rows means, with its unit; of `value`, what its quantities are.
+
+    >>> meanings([{"d_k": 64, "quantity": "ratio", "value": 1.0}])["value"]
+    'interference-to-signal ratio'
+    """
+    table = list(rows)
+    found = {}
+    for name in dict.fromkeys(name for row in table for name in row if name in COLUMNS):
+        column = COLUMNS[name]
+        found[name] = column.meaning + (f" ({column.unit})" if column.unit else "")
+    named = [q for q in dict.fromkeys(row.get("quantity") for row in table) if q in QUANTITIES]
+    if len(named) == 1:
+        found["value"] = QUANTITIES[named[0]]
+    elif named:
+        found["value"] = "; ".join(f"{name}: {QUANTITIES[name]}" for name in named)
+    return found
+
+
+def number(value: float | None, *, zeros: bool = False) -> str:
+    """Return a number as people write it: four digits, all before the point, or a dash; `zeros` keeps the last ones.
+
+    >>> number(1272264.4), number(0.12345), number(None)
+    ('1,272,264', '0.1235', '–')
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size >= 1e15:
+        return f"{value:.4g}".replace("e+", "e")
+    if size >= 999.95:
+        return f"{value:,.0f}"
+    return f"{value:{'#' if zeros else ''}.4g}" if size >= 1e-3 else f"{value:.3e}"
+
+
+def interval(low: float | None, high: float | None, *, zeros: bool = False) -> str:
+    """Return an interval as "low to high", or a dash where there is none."""
+    return "–" if low is None or high is None else f"{number(low, zeros=zeros)} to {number(high, zeros=zeros)}"
+
+
+def shown(name: str, value: Any) -> str:
+    """Return a column's value in its format.
+
+    >>> shown("right", 0.951), shown("n_memories", 2048), shown("label", "softmax")
+    ('95.1%', '2,048', 'softmax')
+    """
+    kind = COLUMNS[name].format if name in COLUMNS else "text"
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or kind == "text" or isinstance(value, str):
+        return str(value)
+    return number(value) if kind == "number" else f"{value:,.0f}" if kind == "count" else f"{value:.1%}"

@@ -1,0 +1,165 @@
+"""What to measure: stores under the names that results give them, and the plan that a result is repeated from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from assocmem import stores, theory
+from assocmem.contract.errors import InputError
+from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.contract.form import Form, KernelSum
+from assocmem.contract.requirement import is_whole
+from assocmem.contract.store import Store
+from assocmem.inputs import Law, key_law
+from assocmem.kernels.compute import Progress, Workers
+from assocmem.maps.activations import Activation
+from assocmem.stores import key_of, make_store
+
+FloatArray = np.ndarray[Any, Any]
+Estimator = Literal["auto", "weights", "vectors", "projection"]
+
+
+@dataclass(frozen=True)
+class LabelledStore:
+    """A store to be measured: the store, its register key (or class name) and the label that charts show."""
+
+    store: Store
+    key: str
+    label: str
+
+    def form(self, d_k: int) -> Form | None:
+        """Return the store's form, which is all that theory sees of it."""
+        return self.store.form(d_k)
+
+    def sigma(self, d_k: int, n_memories: float) -> Activation | None:
+        """Return σ where recall of that many pairs is V^T σ(K x), else None."""
+        form = self.form(d_k)
+        return form.at(n_memories, d_k) if isinstance(form, KernelSum) else None
+
+    def beta(self, d_k: int, n_memories: float) -> float | None:
+        """Return the sharpness at that many memories, None for stores that have none."""
+        found = getattr(self.sigma(d_k, n_memories), "beta", None)
+        return None if found is None else float(found)
+
+    def changes_with_n(self, d_k: int) -> bool:
+        """Say whether σ depends on the number of memories (a sharpness policy)."""
+        form = self.form(d_k)
+        return isinstance(form, KernelSum) and form.depends_on_n
+
+
+StoreLike: TypeAlias = LabelledStore | Store | str | tuple[str, Store]
+
+
+def labelled(what: StoreLike) -> LabelledStore:
+    """Return a labelled store from a register key, a Store (a user's own too), a (label, Store) pair, or itself.
+
+    >>> labelled("outer-product").label
+    'outer-product'
+    """
+    if isinstance(what, LabelledStore):
+        return what
+    if isinstance(what, str):
+        return LabelledStore(make_store(what), what, what)
+    if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], str) and isinstance(what[1], Store):
+        return LabelledStore(what[1], _key(what[1]), what[0])
+    if isinstance(what, Store):
+        return LabelledStore(what, _key(what), key_of(what))
+    raise InputError(f"a store must be given by its key, as a Store, or as (label, Store); got {what!r}.")
+
+
+def all_labelled(given: Iterable[StoreLike]) -> tuple[LabelledStore, ...]:
+    """Return all of them labelled, refusing two with one label."""
+    found = tuple(labelled(what) for what in given)
+    labels = [one.label for one in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"two stores are labelled {label!r}; give each a label of its own, as (label, store).")
+    return found
+
+
+def _key(store: Store) -> str:
+    """Return the store's register key; with other settings than any, the key of its class where only one makes it."""
+    key = key_of(store)
+    if key != store.name:
+        return key
+    alike = [name for name in stores.names() if stores.entry(name).kind is type(store)]
+    return alike[0] if len(alike) == 1 else key
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Numbers of independent trials of one store at one place, which a statistic will sum up.
+
+    numbers: (trials,), or (trials, m) for the m targets of each; of shares, where `recalls` > 0 were made in each.
+    quantity, estimator, definition: what the numbers are; sampler: how they were drawn. columns: of the row, which say
+    where in the plan this is. predict: gives what theory says of it. refusal: why there are no numbers.
+    """
+
+    one: LabelledStore
+    n_memories: int
+    numbers: FloatArray
+    statistic: Statistic
+    estimator: str
+    sampler: str
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    quantity: str = "ratio"
+    definition: str | None = None
+    recalls: int = 0
+    predict: Callable[[], Prediction | None] = lambda: None
+    refusal: str = ""
+
+
+class Sampler(Protocol):
+    """Draws the trials of a plan; results do not depend on the workers."""
+
+    def draw(self, plan: Plan, workers: Workers, progress: Progress | None) -> Iterator[Trials]:
+        """Yield the trials of every place of the plan: store by store, then M, then where they are asked."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure and how, frozen: a result is repeated from it.
+
+    sampler: draws the trials. stores; d_k, width of their keys. memories: every M >= 1, the target counted.
+    seed: of all random streams. cosines: of a query with the key that it asks for. statistics: of the ratio over
+    trials. d_v: width of the values. keys, values: laws by name or as Law; values of length one make the mean squares
+    by weights and by vectors agree. experiment: the figure or table that rows are for.
+    """
+
+    sampler: Sampler
+    stores: tuple[LabelledStore, ...]
+    d_k: int
+    memories: tuple[int, ...]
+    seed: int = 0
+    cosines: tuple[float, ...] = (1.0,)
+    statistics: tuple[Statistic, ...] = ("rms",)
+    d_v: int = 64
+    keys: str | Law = "sphere"
+    values: str | Law = "sphere"
+    experiment: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.memories or not all(is_whole(n) for n in self.memories):
+            raise InputError(f"`memories` must be whole numbers >= 1, at least one; got {self.memories!r}.")
+        for name in ("d_k", "d_v"):
+            if not is_whole(getattr(self, name)):
+                raise InputError(f"`{name}` must be a whole number >= 1; got {getattr(self, name)!r}.")
+
+    def predicted(self, one: LabelledStore, n: int, cosine: float = 1.0, statistic: Statistic = "rms") -> Prediction:
+        """Return what theory says of the ratio at one place of the plan, or none with a reason."""
+        law = key_law(self.keys)
+        asked: dict[str, Any] = {"cosine": cosine, "statistic": statistic, "law": law.name, **law.settings}
+        return theory.ratio(one.form(self.d_k), self.d_k, n, **asked)
+
+
+def sigma_of(one: LabelledStore, d_k: int, n_memories: int) -> Activation:
+    """Return the store's σ; InputError where its recall is not V^T σ(K x)."""
+    sigma = one.sigma(d_k, n_memories)
+    if sigma is None:
+        raise InputError(f"{one.label} is not of the form V^T σ(K x); measure it by the keys sampler.")
+    return sigma

@@ -1,0 +1,101 @@
+"""A few random pairs written into a store: to count what it holds, or to compare how it answers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from assocmem.contract.arrays import to_numpy
+from assocmem.contract.errors import AssocmemError, InputError
+from assocmem.contract.random import stream
+from assocmem.contract.state import Pairs, State
+from assocmem.contract.store import Store
+from assocmem.inputs import Law, key_law
+
+FloatArray = np.ndarray[Any, Any]
+
+
+def probe(store: Store, n: int, d_k: int, d_v: int, *, batch: tuple[int, ...] = ()) -> tuple[State, Pairs]:
+    """Return the store's state after n random pairs of the kind it takes, extras at their mildest, and the pairs.
+
+    Keys (*batch, n, d_k) have length one, or are signs where the store wants them.
+    """
+    rng = stream(0, "probe", n)
+    keys, values = rng.standard_normal((*batch, n, d_k)), rng.standard_normal((*batch, n, d_v))
+    keys = np.sign(keys) if store.traits.keys == "signs" else keys / np.linalg.norm(keys, axis=-1, keepdims=True)
+    sizes, extras = {"n": n, "d_k": d_k, "d_v": d_v}, {}
+    for extra in store.traits.extras:
+        if extra.required:
+            shape = (*batch, *(sizes[axis] if isinstance(axis, str) else axis for axis in extra.shape))
+            mildest = np.full(shape, min(max(1.0, extra.low), extra.high))
+            extras[extra.name] = keys if extra.shape == ("n", "d_k") else mildest
+    return store.write(store.empty(d_k, d_v, batch=batch), keys, values, **extras), Pairs(keys, values, extras=extras)
+
+
+def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:
+    """Return how many numbers the store's state holds after n pairs, counted from its arrays."""
+    return probe(store, n, d_k, d_v)[0].size
+
+
+def takes_batches(store: Store) -> bool:
+    """Say whether the store answers a batch of two as it answers each alone; a user's own may not."""
+    try:
+        hash(store)
+    except TypeError:  # it holds an array or a list: equal stores cannot be looked up
+        return _takes_batches.__wrapped__(store)
+    return _takes_batches(store)
+
+
+@lru_cache(maxsize=256)
+def _takes_batches(store: Store) -> bool:
+    try:
+        state, pairs = probe(store, 5, 6, 6, batch=(2,))
+        both = store.recall(state, pairs.keys)
+    except Exception:  # noqa: BLE001  whatever a user's store raises, it is then measured trial by trial
+        return False
+    alone = []
+    for i in range(2):
+        extras = {name: rows[i] for name, rows in pairs.extras.items()}
+        state = store.write(store.empty(6, 6), pairs.keys[i], pairs.values[i], **extras)
+        alone.append(store.recall(state, pairs.keys[i]))
+    return both.shape == (2, 5, 6) and bool(np.allclose(both, np.stack(alone), rtol=1e-9, atol=1e-12))
+
+
+def holds_alike(one: Store, other: Store) -> bool:
+    """Say whether a state written by one store may be read by the other.
+
+    They must be of one class that keeps its pairs and hold the same arrays after the same forty pairs.
+    """
+    if one == other:
+        return True
+    if type(one) is not type(other) or not one.traits.keeps_pairs:
+        return False
+    try:
+        held = [probe(store, 40, 6, 6)[0].contents for store in (one, other)]
+    except AssocmemError:
+        return False
+    return held[0].keys() == held[1].keys() and all(
+        np.array_equal(to_numpy(array), to_numpy(held[1][name])) for name, array in held[0].items()
+    )
+
+
+def required_extras(
+    store: Store, shape: tuple[int, ...], *, law: str | Law = "sphere", seed: int, trial: int, dtype: str = "float64"
+) -> dict[str, FloatArray]:
+    """Return the extras that the store cannot do without: rows of width d_k, drawn like keys but independent.
+
+    Parameters: shape of the keys (..., n, d_k); law of the rows. Raises InputError for an extra without a law.
+    """
+    found = {}
+    for extra in store.traits.extras:
+        if not extra.required:
+            continue
+        if extra.shape != ("n", "d_k"):
+            raise InputError(
+                f"{store.name} needs `{extra.name}` ({extra.meaning}), which has no law; give it a default."
+            )
+        rows = key_law(law).draw(stream(seed, extra.name, trial), int(np.prod(shape[:-1])), shape[-1])
+        found[extra.name] = rows.reshape(shape).astype(dtype)
+    return found
