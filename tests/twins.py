@@ -1292,6 +1292,15 @@ class Detaches(Sum):
         return super().get(state, queries.detach(), ask)
 
 
+@twin("autocast", library="torch")
+@dataclass(frozen=True)
+class AsAutocastLikes(Sum):
+    """Recalls before the door has set the dtypes to compute in."""
+
+    def ask(self, state, queries, **asked):
+        return replace(super().ask(state, queries, **asked), values=queries @ state["W"].mT)
+
+
 @twin("vmap", library="torch")
 @dataclass(frozen=True)
 class Branches(Sum):

@@ -1,16 +1,19 @@
-"""Contract: small ridges."""
+"""Contract: small ridges, rounding of what came, torch's autocast."""
 
 from __future__ import annotations
 
 import itertools
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+import array_api_compat
 import numpy as np
 
 from assocmem.checks.harness import Drawn, Findings, Harness, Numbers, check
+from assocmem.contract.arrays import Array
 
 RIDGES = (1e-2, 1e-4, 1e-6, 1e-8)
 """Ridges that fall towards none, times the squared length of keys."""
@@ -57,3 +60,31 @@ def _recalled(harness: Harness, drawn: Drawn, queries: Numbers, ridge: float, dt
         warnings.simplefilter("always")
         out = tried.recall(tried.write(drawn, dtype=dtype), queries, dtype=dtype)
     return out, any(w.category.__module__.startswith("assocmem.") for w in heard)
+
+
+@check("autocast", "inside torch.autocast states and recalls are of the documented dtypes, with the same numbers")
+def autocast(harness: Harness) -> Findings:
+    """Write, recall and scan inside and outside; in other libraries there is nothing to check."""
+    if not array_api_compat.is_torch_namespace(harness.xp):
+        return
+    torch = sys.modules["torch"]
+    drawn = harness.draw(20)
+    queries = harness.queries(drawn.keys, 20)
+    for dtype in ("float32", "float64"):
+
+        def calls(dtype: str = dtype) -> dict[str, Array]:
+            state = harness.write(drawn, dtype=dtype)
+            given = [harness.give(x, dtype) for x in (drawn.keys, drawn.values, queries)]
+            extras = {name: harness.give(x, dtype) for name, x in drawn.extras.items()}
+            after, recalls = harness.store.scan(harness.empty(), *given, **extras)
+            held = {f"the state's {name!r}": x for name, x in state.contents.items()}
+            scanned = {f"the scanned state's {name!r}": x for name, x in after.contents.items()}
+            return held | scanned | {"the scan": recalls, "the recall": harness.store.recall(state, given[2])}
+
+        outside = calls()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            inside = calls()
+        for what, want in outside.items():
+            if inside[what].dtype != want.dtype:
+                yield f"inside autocast {what} must be {want.dtype}, as outside; got {inside[what].dtype}."
+            yield from harness.same(harness.read(inside[what]), harness.read(want), f"{what} inside autocast", 1e-6)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Literal, TypeAlias, cast
 
 import array_api_compat
@@ -144,6 +144,20 @@ def quickly_finite(x: Array) -> bool:
 def overflow_unheard() -> AbstractContextManager[Any]:
     """Silence NumPy's overflow warnings in a rule's arithmetic: a result out of range is refused in one sentence."""
     return np.errstate(over="ignore", invalid="ignore")
+
+
+def own_arithmetic(xp: Namespace, device: Any) -> AbstractContextManager[Any]:
+    """Compute a rule in the dtypes that the contract documents: torch's autocast off, and no word on overflow."""
+    quiet = overflow_unheard()
+    if xp is np or not array_api_compat.is_torch_namespace(xp):
+        return quiet
+    torch, kind = sys.modules["torch"], device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return quiet
+    both = ExitStack()
+    both.enter_context(quiet)
+    both.enter_context(torch.autocast(kind, enabled=False))
+    return both
 
 
 def require_finite(x: Array, name: str, xp: Namespace) -> None:

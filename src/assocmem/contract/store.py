@@ -158,14 +158,14 @@ class Store(WithSettings, Door, ABC):
         Raises InputError for shapes that do not fit, NonFiniteError for NaN or infinity.
         """
         if not extras and self._fits(state, keys, values):
-            with ar.overflow_unheard():
+            with ar.own_arithmetic(state.xp, state.device):
                 return self._write(state, keys, values, {})
         keys, values, extras = self._checked_pairs(state, keys, values, extras)
         if keys.shape[-2] == 0:
             return state
         state = self._following(state, keys)
         keys, values, extras, state = self._same_dtype(state, keys, values, extras)
-        with ar.overflow_unheard():
+        with ar.own_arithmetic(state.xp, state.device):
             return self._write(state, keys, values, extras)
 
     def _fits(self, state: State, keys: Array, values: Array) -> bool:
@@ -236,7 +236,7 @@ class Store(WithSettings, Door, ABC):
 
     def _got(self, state: State, queries: Array, asked: Array, ask: Ask) -> Recall:
         """Return the recall of queries in the state's dtype, its values in that of the queries as they were asked."""
-        with ar.overflow_unheard():
+        with ar.own_arithmetic(state.xp, state.device):
             found = self.get(state, queries, ask)
         found = found if isinstance(found, Recall) else Recall(found)
         values = self._finish(found.values, state, asked)
@@ -279,7 +279,7 @@ class Store(WithSettings, Door, ABC):
         keys, values, extras, state = self._same_dtype(followed, keys, values, extras)
         asked = self._as_state_dtype(state, queries)
         way = self.capabilities.scan
-        with ar.overflow_unheard():
+        with ar.own_arithmetic(state.xp, state.device):
             if way == "own":
                 arrays, out = self.scanned(state, keys, values, asked, read, extras)
                 state = state.after(arrays, state.n + int(keys.shape[-2]))
@@ -341,7 +341,7 @@ class Store(WithSettings, Door, ABC):
             for state in others:
                 slots, n = slots.append(state.contents), n + state.n
             return total.after(total.arrays, n, slots)
-        with ar.overflow_unheard():
+        with ar.own_arithmetic(total.xp, total.device):
             arrays = {name: sum((s[name] for s in others), array) for name, array in total.arrays.items()}
         return total.after(arrays, sum(s.n for s in (total, *others)))
 

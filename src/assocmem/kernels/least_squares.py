@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import IllConditionedWarning, RecallOverflowError, warn
@@ -98,20 +96,18 @@ class LeastSquaresStore(Store):
         count = int(keys.shape[-2])
         for start in range(0, count, step):
             at = slice(start, min(start + step, count))
-            with _quiet():
-                matrix = xp.concat([matrix, self._features(state, keys[..., at, :])], axis=-2)
-                targets = xp.concat([targets, values[..., at, :]], axis=-2)
-                q, matrix = xp.linalg.qr(solvable(self._in_range(matrix), xp), mode="reduced")
-                matrix = xp.astype(matrix, state.dtype)
-                targets = ar.transpose(xp.astype(q, state.dtype)) @ targets
+            matrix = xp.concat([matrix, self._features(state, keys[..., at, :])], axis=-2)
+            targets = xp.concat([targets, values[..., at, :]], axis=-2)
+            q, matrix = xp.linalg.qr(solvable(self._in_range(matrix), xp), mode="reduced")
+            matrix = xp.astype(matrix, state.dtype)
+            targets = ar.transpose(xp.astype(q, state.dtype)) @ targets
         return matrix, targets
 
     def _system(self, state: State) -> tuple[Array, Array]:
         """Return a matrix (r, width) and targets (r, d_v) with the least-squares problem of all pairs, n >= 1."""
         taken = self._factor_rows(state)
         if taken == 0:
-            with _quiet():
-                return self._in_range(self._features(state, state["pending_keys"])), state["pending_values"]
+            return self._in_range(self._features(state, state["pending_keys"])), state["pending_values"]
         if state["pending_keys"].shape[-2] == 0:
             return state["R"][..., :taken, :], state["QtV"][..., :taken, :]
         return self._folded(state, state["pending_keys"], state["pending_values"])
@@ -139,19 +135,16 @@ class LeastSquaresStore(Store):
             return state.zeros(self._width(state), state.d_v)
         if "solution" in state.memo:
             return state.memo["solution"]
-        matrix, targets = self._system(state)
         cut = tolerance(state.n, self._width(state), state)
-        with _quiet():
-            solution = solve(matrix, targets, ridge=self._ridge(state), cut=cut)
+        with ar.own_arithmetic(state.xp, state.device):
+            solution = solve(*self._system(state), ridge=self._ridge(state), cut=cut)
         if not ar.carries_gradient(solution):
             state.memo["solution"] = solution
         return solution
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
         """Return W φ(x)."""
-        solution = self.solution(state)
-        with _quiet():
-            return self._features(state, queries) @ solution
+        return self._features(state, queries) @ self.solution(state)
 
     def rank(self, state: State) -> int | Array:
         """Return how many independent directions the stored keys' features span: an int, or integers (*batch)."""
@@ -185,14 +178,10 @@ class LeastSquaresStore(Store):
         xp, width = state.xp, self._width(state)
         if not state.n or not width:
             return state.zeros(0), xp.zeros(state.batch, dtype=xp.int64, device=state.device)
-        singular = xp.linalg.svdvals(solvable(self._system(state)[0], xp))
+        with ar.own_arithmetic(xp, state.device):
+            singular = xp.linalg.svdvals(solvable(self._system(state)[0], xp))
         above = singular > tolerance(state.n, width, state) * singular[..., :1]
         return singular, xp.sum(xp.astype(above, xp.int64), axis=-1)
-
-
-def _quiet() -> np.errstate:
-    """Silence NumPy about overflow: a recall that is not finite is refused where it is returned."""
-    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _plain(x: Array, state: State) -> Any:
