@@ -47,7 +47,7 @@ def test_the_header_names_config_seed_versions_machine_and_seconds():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", results.FORMATS)
+@pytest.mark.parametrize("kind", ["ndjson", "csv"])
 def test_what_is_written_reads_back(tmp_path, kind):
     table = example()
     (path,) = table.write(tmp_path / "deep" / "folder", [kind])
@@ -62,7 +62,7 @@ def test_what_is_written_reads_back(tmp_path, kind):
     assert isinstance(again.rows[1]["n_memories"], int)
 
 
-@pytest.mark.parametrize("kind", results.FORMATS)
+@pytest.mark.parametrize("kind", ["ndjson", "csv"])
 def test_an_empty_table_reads_back(tmp_path, kind):
     (path,) = Results("none", (), {"seed": 1}).write(tmp_path, [kind])
     assert Results.read(path) == Results("none", (), {"seed": 1})
@@ -86,7 +86,7 @@ def test_a_frame_joins_rows_of_different_columns_and_mixed_kinds():
     assert frame["c"].to_list() == [None, "[1, 2]"]
 
 
-@pytest.mark.parametrize("kind", results.FORMATS)
+@pytest.mark.parametrize("kind", ["ndjson", "csv"])
 @pytest.mark.parametrize("keep", [0.0, 0.4, 0.8])
 def test_a_truncated_file_is_refused(tmp_path, kind, keep):
     rows = tuple({"n": i, "value": i / 7} for i in range(40))
@@ -102,7 +102,7 @@ def test_files_that_are_missing_or_of_another_kind_are_refused_in_one_sentence(t
         Results.read(tmp_path / "absent.ndjson")
     with pytest.raises(FileFormatError, match=r"must end in \.ndjson"):
         Results.read(tmp_path / "table.txt")
-    with pytest.raises(InputError, match="among ndjson, csv, parquet; got 'xls'"):
+    with pytest.raises(InputError, match="among ndjson, csv; got 'xls'"):
         example().write(tmp_path, ["xls"])
 
 
@@ -178,7 +178,7 @@ def test_a_new_file_has_the_usual_mode_and_the_umask_is_not_touched(tmp_path, mo
     assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-@pytest.mark.parametrize("kind", results.FORMATS)
+@pytest.mark.parametrize("kind", ["ndjson", "csv"])
 @pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x1c", "\r\n"])
 def test_signs_at_which_texts_may_be_split_read_back(tmp_path, kind, sign):
     table = Results("signs", ({"# a": f"x{sign}y", "b": 1},), {"note": f"x{sign}y"})

@@ -22,6 +22,7 @@ from .contract.traits import Source as Source
 from .contract.traits import Traits as Traits
 from .lab.capacity import capacity as capacity
 from .lab.measure import measure as measure
+from .lab.run import curves as curves
 from .memory import Memory as Memory
 from .stores import make_store as make_store
 from .theory import design as design

@@ -1,7 +1,7 @@
 """Results: a tidy table with a header that says how it was made, written whole or not at all.
 
 Drawing and reporting read these files and never call a store. NDJSON: the first line is `{"header": ...}`, every
-further line one row. CSV: the header as JSON behind `# `, then the table. Parquet: the header in the file's metadata.
+further line one row. CSV: the header as JSON behind `# `, then the table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from importlib import metadata
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assocmem._version import __version__
+from assocmem.contract.columns import COLUMNS, shown
 from assocmem.contract.errors import FileFormatError, InputError
 from assocmem.contract.files import write_whole
 
@@ -29,8 +30,30 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
-FORMATS = ("ndjson", "csv", "parquet")
 Row = dict[str, Any]
+SHOWN = 20
+
+
+class Rows(list[Row]):
+    """Tidy rows, which print as a table of what differs between them; `frame` gives all columns.
+
+    >>> Rows([{"label": "softmax", "n_memories": 16, "value": 0.5}, {"label": "relu", "n_memories": 16, "value": 1.25}])
+    label    value
+    softmax  0.5
+    relu     1.25
+    """
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a polars DataFrame; NaN and infinity become null."""
+        return Results("rows", tuple(self)).frame()
+
+    def __repr__(self) -> str:
+        names = [name for name in Results("rows", tuple(self)).columns if name in COLUMNS]
+        names = [n for n in names if n == "value" or len({str(row.get(n)) for row in self}) > 1] or names
+        lines = [names, *([shown(name, row.get(name)) for name in names] for row in self[:SHOWN])]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        return "\n".join(text + [f"... {len(self) - SHOWN} more rows"] * (len(self) > SHOWN))
 
 
 @dataclass(frozen=True)
@@ -80,14 +103,13 @@ class Results:
     def write(self, folder: str | os.PathLike[str], formats: Iterable[str] = ("ndjson", "csv")) -> list[Path]:
         """Write <folder>/<name>.<format> for each format and return the paths; each appears whole or not at all.
 
-        Parameters: formats out of "ndjson", "csv", "parquet". Raises InputError for an unknown format or a folder
-        that cannot be written.
+        Parameters: formats out of "ndjson", "csv". Raises InputError for an unknown format or a folder that cannot be
+        written.
         """
-        chosen = tuple(formats)
+        makers, chosen = {"ndjson": self._ndjson, "csv": self._csv}, tuple(formats)
         for name in chosen:
-            if name not in FORMATS:
-                raise InputError(f"`formats` of Results.write must be among {', '.join(FORMATS)}; got {name!r}.")
-        makers: dict[str, Callable[[], bytes]] = {"ndjson": self._ndjson, "csv": self._csv, "parquet": self._parquet}
+            if name not in makers:
+                raise InputError(f"`formats` of Results.write must be among {', '.join(makers)}; got {name!r}.")
         return [write_whole(Path(folder) / f"{self.name}.{kind}", makers[kind]()) for kind in chosen]
 
     def _ndjson(self) -> bytes:
@@ -102,24 +124,17 @@ class Results:
         comment = as_json(self._stamped() | {"columns": types}, indent=1).split("\n")
         return ("".join(f"# {line}\n" for line in comment) + frame.write_csv()).encode()
 
-    def _parquet(self) -> bytes:
-        import io
-
-        sink = io.BytesIO()
-        self.frame().write_parquet(sink, metadata={"assocmem": as_json(self._stamped())})
-        return sink.getvalue()
-
     def _stamped(self) -> dict[str, Any]:
         return {**self.header, "rows": len(self.rows)}
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Results:
-        """Return the results written to `path` (.ndjson, .csv or .parquet).
+        """Return the results written to `path` (.ndjson or .csv).
 
         Raises FileFormatError for a file that is missing, truncated or of another kind.
         """
         path = Path(path)
-        readers = {".ndjson": _read_ndjson, ".csv": _read_csv, ".parquet": _read_parquet}
+        readers = {".ndjson": _read_ndjson, ".csv": _read_csv}
         if path.suffix not in readers:
             raise FileFormatError(f"{path} must end in {', '.join(readers)}; got {path.suffix or 'no ending'!r}.")
         try:
@@ -251,16 +266,5 @@ def _read_csv(path: Path) -> tuple[dict[str, Any], list[Row]]:
     body = "\n".join(lines[count:]) + "\n"
     try:
         return header, pl.read_csv(body.encode(), schema_overrides=types).to_dicts()
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error).splitlines()[0]) from error
-
-
-def _read_parquet(path: Path) -> tuple[dict[str, Any], list[Row]]:
-    import polars as pl
-
-    content = path.read_bytes()
-    try:
-        header = json.loads(pl.read_parquet_metadata(content)["assocmem"])
-        return header, pl.read_parquet(content).to_dicts()
     except pl.exceptions.PolarsError as error:
         raise ValueError(str(error).splitlines()[0]) from error

@@ -33,7 +33,7 @@ def _answer(run: Run) -> Outcome:
     ages = [age for age in AGES if age < run.fewer(256, 32)]
     n = max(ages) + 1
     sampler = Sequences(Ages(tuple(ages)), run.fewer(96, 8))
-    rows = curves(labelled(STORES), D_K, [n], sampler, d_v=D_V, **run.shared)
+    rows: list[Row] = curves(labelled(STORES), D_K, [n], sampler, d_v=D_V, **run.shared)
     view = {
         "kind": "panels",
         "x": "shown_age",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from assocmem.contract.estimate import Estimate, Prediction
-from assocmem.contract.results import Row
+from assocmem.contract.results import Row, Rows
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.keys import Keys
 from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, Trials, all_labelled
@@ -23,7 +23,7 @@ def curves(
     workers: Workers = None,
     progress: Progress | None = None,
     **settings: Any,
-) -> list[Row]:
+) -> Rows:
     """Return a tidy row for each store, M and place asked: the measured number with its interval, theory beside it.
 
     Parameters
@@ -44,14 +44,14 @@ def curves(
 
     Returns
     -------
-    list of dict
-        Columns: see `contract.columns`.
+    Rows
+        A list of dicts that prints as a table; columns: see `contract.columns`.
 
     Examples
     --------
     >>> rows = curves(["outer-product"], 64, [65], Similarities(streams=10), workers=1)
-    >>> abs(rows[0]["value"] - 1) < 0.1
-    True
+    >>> abs(rows[0]["value"] - 1) < 0.1, rows[0]["theory"]
+    (True, 1.0)
     """
     named = all_labelled(stores)
     if sampler is None:
@@ -61,9 +61,9 @@ def curves(
     return run(plan, workers=workers, progress=progress)
 
 
-def run(plan: Plan, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
+def run(plan: Plan, *, workers: Workers = None, progress: Progress | None = None) -> Rows:
     """Return a tidy row for every place of the plan."""
-    return [row_of(trials, plan) for trials in plan.sampler.draw(plan, workers, progress)]
+    return Rows(row_of(trials, plan) for trials in plan.sampler.draw(plan, workers, progress))
 
 
 def estimates(plan: Plan, *, workers: Workers = None, progress: Progress | None = None) -> list[Estimate]:
