@@ -230,7 +230,7 @@ class TestAddress:
             ("no_such_module_here:Mine", {}, "there is no module 'no_such_module_here'"),
             ("{}:LooksLikeOne", {}, r"derive it from assocmem\.Store"),
             ("{}:NotOne", {}, r"is no store; derive it"),
-            ("{}:Unfinished", {}, "must implement get, init, put, traits"),
+            ("{}:Unfinished", {}, "must implement get, traits"),
             ("{}:Needy", {}, "missing a required argument: 'rate'"),
             ("{}:Mine", {"flavour": 1}, "no setting 'flavour'; it takes scale"),
             ("{}:ready", {"scale": 1}, "takes no settings"),

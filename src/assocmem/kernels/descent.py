@@ -26,7 +26,11 @@ ADVICE = "Lower `rate` or `momentum`, or scale the keys to unit length."
 
 @dataclass(frozen=True)
 class Descent(Store):
-    """Settings that both forms share: the optimiser of torch.optim.SGD on one pair a step, from W = 0."""
+    """Settings that both forms share: the optimiser of torch.optim.SGD on one pair a step, from W = 0.
+
+    The squared loss's gradient is taken at the layer's own output; given ones, -dL/dy, are worked out by the caller
+    from `recall`.
+    """
 
     rate: Annotated[float, POSITIVE, Help("step", unit="1/|x|^2")] = 1.0
     momentum: Annotated[float, Interval(ge=0, lt=1), Help("share of the last step that goes on")] = 0.0
@@ -34,11 +38,7 @@ class Descent(Store):
         float, NOT_NEGATIVE, Help("pull of the weights towards 0 inside the gradient, as in torch.optim.SGD")
     ] = 0.0
     loss: Annotated[
-        Literal["squared", "given"],
-        Help(
-            "1/2 |W x - v|^2, whose gradient is taken at the layer's own output; or given: the values are minus the "
-            "gradients -dL/dy of any loss, worked out by the caller from `recall`"
-        ),
+        Literal["squared", "given"], Help("1/2 |W x - v|^2, or given: the values are minus the gradients of any loss")
     ] = "squared"
 
     def check_together(self) -> None:

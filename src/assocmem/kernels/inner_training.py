@@ -36,33 +36,19 @@ class InnerTraining(Store):
 
         W_t = W_0 - step_t sum_{s <= t} rate_s grad_s.
 
+    The safe step is 1/L, L the largest row sum of |k_r.k_s| over the batch so far: every error shrinks or stays,
+    whatever the keys. With `norm` the output has length sqrt(d_v) whatever was stored.
+
     A write may end inside a batch: the state keeps W_0 and the open batch's gradients (as outer products), and the
     next write goes on with it.
     """
 
-    mini_batch: Annotated[
-        int,
-        COUNT,
-        Help(
-            "pairs per gradient step: 1 is the delta rule; one batch over all pairs from W = 0 with base_rate=1 is the "
-            "outer product store"
-        ),
-    ] = 16
+    mini_batch: Annotated[int, COUNT, Help("pairs per gradient step")] = 16
     base_rate: Annotated[
-        float | None,
-        POSITIVE,
-        Help(
-            "step of all pairs",
-            unit="1/|k|^2",
-            none="the safe step 1/L of each batch, L the largest row sum of |k_r.k_s| over the batch so "
-            "far: every error shrinks or stays, whatever the keys",
-        ),
+        float | None, POSITIVE, Help("step of all pairs", unit="1/|k|^2", none="the safe step of each batch")
     ] = None
     bias: Annotated[bool, Help("whether layers have biases (the paper's have)")] = False
-    norm: Annotated[
-        bool,
-        Help("LayerNorm on the output (as in the paper), which then has length sqrt(d_v) whatever was stored"),
-    ] = False
+    norm: Annotated[bool, Help("LayerNorm on the output (as in the paper)")] = False
     residual: Annotated[bool, Help("train towards v - k and recall q + f(q) (as in the paper), for d_k = d_v")] = False
     init_std: Annotated[
         float, NOT_NEGATIVE, Help("standard deviation of the last layer's starting weights (the paper: 0.02)")

@@ -20,6 +20,23 @@ def warn_unstable(store: Store, quantity: str, largest: float, bound: float, adv
     )
 
 
+def require_finite_rows(store: Store, state: State, rows: Array, what: str, advice: str) -> None:
+    """Raise DivergedError if `rows` (*batch, n, width) that follow those of `state` hold NaN or infinity."""
+    xp = ar.namespace(rows)
+    if not ar.all_finite(rows, xp):
+        finite = ar.to_numpy(xp.all(xp.isfinite(rows), axis=-1)).reshape(-1, int(rows.shape[-2])).all(axis=0)
+        _refuse(store, state, int(finite.argmin()), what, advice)
+
+
+def _refuse(store: Store, state: State, pair: int, what: str, advice: str) -> None:
+    step = state.n + pair
+    raise DivergedError(
+        f"{store.name} diverged at pair {step}: {what} left the range of {ar.dtype_name(state.dtype)}, and nothing "
+        f"was changed. {advice}",
+        step=step,
+    )
+
+
 def require_finite_arrays(
     store: Store,
     state: State,
@@ -42,9 +59,4 @@ def require_finite_arrays(
             fine = middle
         else:
             bad = middle
-    step = state.n + bad - 1
-    raise DivergedError(
-        f"{store.name} diverged at pair {step}: its state left the range of {ar.dtype_name(state.dtype)}, and nothing "
-        f"was changed. {advice}",
-        step=step,
-    )
+    _refuse(store, state, bad - 1, "its state", advice)

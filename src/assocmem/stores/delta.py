@@ -33,7 +33,7 @@ class _DeltaRule(RecurrentStore):
     strength: Annotated[
         float,
         Interval(ge=0, le=2),
-        Help("write strength b: 1 replaces what a unit key recalled, 0 writes nothing", per_pair=True),
+        Help("b of a write: 1 replaces a unit key's recall, 0 writes nothing", per_pair=True),
     ] = 1.0
 
     remedy = _ADVICE
@@ -132,11 +132,9 @@ class DeltaNet(_DeltaRule):
     [[5.0]]
     """
 
-    feature: Annotated[
-        FeatureMap,
-        FEATURE,
-        Help("feature map of keys and queries (DPFP, divided by its sum, in Schlag et al.)"),
-    ] = field(default_factory=Identity)
+    feature: Annotated[FeatureMap, FEATURE, Help("of keys and queries; Schlag et al. take DPFP over its sum")] = field(
+        default_factory=Identity
+    )
 
     equation = "f(x) = W x, W <- W + b (v - W k) k^T"
     summary = "Writes the difference to what is already recalled for the key (the delta rule)."
@@ -188,13 +186,7 @@ class GatedDeltaNet(_DeltaRule):
     """
 
     decay: Annotated[
-        float,
-        SHARE,
-        Help(
-            "factor a that the state is multiplied by before each pair: 1 is DeltaNet, 0 keeps the last pair alone",
-            per_pair=True,
-            log=True,
-        ),
+        float, SHARE, Help("factor a on the state: 1 is DeltaNet, 0 keeps the last pair alone", per_pair=True, log=True)
     ] = 0.99
 
     equation = "f(x) = W x, W <- a W (I - b k k^T) + b v k^T"

@@ -10,7 +10,6 @@ from typing import Annotated
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import D_K, D_V, Cost, N
-from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import register
 from assocmem.contract.settings import COUNT, NOT_NEGATIVE, SHARE, Help
@@ -22,14 +21,17 @@ from assocmem.kernels.attention import attend, attention_weights
 from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.chunked import CHUNK, inverse_unit_lower
 from assocmem.kernels.recurrent import one_each
+from assocmem.kernels.stability import require_finite_rows
 
 
 @dataclass(frozen=True)
 class DeltaFormer(Store):
     """f(x) = U^T softmax(beta K x) with u_t = v_t - b_t sum_(s<t) p_ts u_s, p_t = softmax over s < t of beta k_t.k_s.
 
-    A pair is stored as the difference to what the store recalls for its key so far, as in the delta rule, but
-    with softmax weights. Their symbols w (the key that reads at write time), beta_t are ours k, strength.
+    A pair is stored as the difference to what the store recalls for its key so far, as in the delta rule, but with
+    softmax weights. Strength 0 is softmax attention; 1 takes all of it out: where a key is written again with sharp
+    weights, nothing of the old value is recalled (and half of the new one, which shares the softmax with its first
+    writing). Their symbols w (the key that reads at write time), beta_t are ours k, strength.
 
     State: keys (n, d_k), the corrected values U (n, d_v) and strengths (n, 1).
     Cost: n (d_k + d_v) multiply-adds per write (by blocks of 64) and per recall; memory does not grow with pairs
@@ -48,14 +50,7 @@ class DeltaFormer(Store):
 
     beta: Annotated[float | None, NOT_NEGATIVE, Help("sharpness on unit keys", none="sqrt(d_k)")] = None
     strength: Annotated[
-        float,
-        SHARE,
-        Help(
-            "share b of what is already recalled for its key that a pair takes out: 0 is softmax attention, 1 takes "
-            "all of it out, so that where a key is written again with sharp weights, nothing of the old value is "
-            "recalled (and half of the new one, which shares the softmax with its first writing)",
-            per_pair=True,
-        ),
+        float, SHARE, Help("share b of what is recalled for its key that a pair takes out", per_pair=True)
     ] = 1.0
     block: Annotated[int, COUNT, Help("pairs corrected together; changes speed and rounding only")] = field(
         default=CHUNK, repr=False, compare=False, kw_only=True
@@ -107,14 +102,7 @@ class DeltaFormer(Store):
                 fresh = _corrected(seen, before, keys[..., at, :], values[..., at, :], strengths[..., at, :], beta)
                 corrected = [before, in_dtype(fresh, state.dtype, xp)]
         rows = corrected[-1] if len(corrected) == 1 else xp.concat(corrected, axis=-2)[..., state.n :, :]
-        if not ar.all_finite(rows, xp):
-            finite = ar.to_numpy(xp.all(xp.isfinite(rows), axis=-1)).reshape(-1, int(rows.shape[-2])).all(axis=0)
-            step = state.n + int(finite.argmin())
-            raise DivergedError(
-                f"{self.name} diverged at pair {step}: its corrected value left the range of "
-                f"{ar.dtype_name(state.dtype)}, and nothing was changed. Scale the values down, or use float64.",
-                step=step,
-            )
+        require_finite_rows(self, state, rows, "its corrected value", "Scale the values down, or use float64.")
         return {"keys": keys, "corrected": rows, "strengths": strengths}
 
     # ------------------------------------------------------------------ recall

@@ -31,7 +31,7 @@ class FunctionStore(Store):
     State: the pairs. Cost: one call of the function per recall and batch item (and per distinct mask row); its
     `weights` come from one-hot values, a million numbers at once, and so cost about n^2 / 10^6 calls. The function
     gets copies, sees n >= 1 pairs in the order of writing, and returns (m, d_v) in the library it was
-    given.
+    given. Traits are measured on a few random pairs in NumPy; declare them where the function takes other arrays only.
 
     Raises InputError where the function fails or returns another shape.
 
@@ -48,11 +48,7 @@ class FunctionStore(Store):
 
     function: Annotated[RecallFunction, Help("the recall")]
     promises: Annotated[
-        Traits | None,
-        Help(
-            "its traits; declare them where the function takes arrays of another library only",
-            none="those measured on a few random pairs in NumPy when the store is made (`measured_traits`)",
-        ),
+        Traits | None, Help("its traits", none="those that `measured_traits` finds when the store is made")
     ] = None
 
     equation: ClassVar[str] = "f(x) = recall(K, V, x)"

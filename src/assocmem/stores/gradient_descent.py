@@ -9,7 +9,6 @@ from typing import Annotated
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.cost import D_K, D_V, Cost, N
-from assocmem.contract.errors import DivergedError
 from assocmem.contract.recall import Ask, Causal, Dense, Recall
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import COUNT, Help
@@ -21,6 +20,7 @@ from assocmem.kernels.chunked import CHUNK, inverse_unit_lower
 from assocmem.kernels.descent import ADVICE, Descent
 from assocmem.kernels.momentum import age_shares, constant_mixing, like, write_chunk
 from assocmem.kernels.recurrent import Arrays, RecurrentStore
+from assocmem.kernels.stability import require_finite_rows
 from assocmem.kernels.weighted_sum import summed
 
 _TILE = 2**20
@@ -102,14 +102,7 @@ class GradientDescent(Descent):
                 fresh = inverse_unit_lower(low) @ (self.rate * (in_dtype(values[..., at, :], wide, xp) - old))
                 errors = xp.concat([errors, in_dtype(fresh, state.dtype, xp)], axis=-2)
         rows = errors[..., state.n :, :]
-        if not ar.all_finite(rows, xp):
-            finite = ar.to_numpy(xp.all(xp.isfinite(rows), axis=-1)).reshape(-1, count).all(axis=0)
-            step = state.n + int(finite.argmin())
-            raise DivergedError(
-                f"{self.name} diverged at pair {step}: its error left the range of {ar.dtype_name(state.dtype)}, and "
-                f"nothing was changed. {ADVICE}",
-                step=step,
-            )
+        require_finite_rows(self, state, rows, "its error", ADVICE)
         return {"keys": keys, "errors": rows}
 
     @property

@@ -26,13 +26,22 @@ from assocmem.maps.activations import Linear
 _BLOCK = 2**19
 """State numbers, over batch items and pairs, that Mamba's fast form holds at once."""
 
+_EXTRAS = (
+    Extra("step", "step D of each pair and channel", ("n", "d_v"), default="the store's `step`", low=0.0),
+    Extra(
+        "rates", "rate A of each channel and key coordinate", ("d_v", "d_k"), default="the store's `rates`", high=0.0
+    ),
+)
+
 
 @dataclass(frozen=True)
 class Mamba(RecurrentStore):
     """y_c = sum_s C_s h_cs with h_cs <- exp(D_c A_cs) h_cs + D_c B_s u_c: S6, a decay for every number of the state.
 
     As a memory: key = B (d_k = N states), value = u (d_v = inner channels), query = C. Their D (step) and A are our
-    `step` and `rates`; h is `state["h"]` (d_v, d_k).
+    `step` and `rates`; h is `state["h"]` (d_v, d_k). The default rates are the paper's, the same in every channel; 0
+    switches the decay off. Of steps (low, high) the d_v channels take the midpoints of d_v equal parts of that range in
+    logarithm, never its ends (one channel takes sqrt(low high)); the default is the range of the paper's initial steps.
 
     write takes `step` (..., n, d_v) >= 0 and `rates` (..., d_v, d_k) <= 0, the latter for all its pairs. The decay
     uses the exponential, the input Euler's step, as in the authors' code. Left out: the skip connection D u (it
@@ -51,19 +60,10 @@ class Mamba(RecurrentStore):
     rates: Annotated[
         float | tuple[float, ...] | None,
         Interval(le=0),
-        Help(
-            "A, one for all or one per key coordinate (the same in every channel); 0 switches the decay off",
-            none="the paper's -1, -2, ..., -d_k",
-        ),
+        Help("A, one for all or one per key coordinate", none="-1, -2, ..., -d_k"),
     ] = None
     step: Annotated[
-        float | tuple[float, float],
-        POSITIVE,
-        Help(
-            "D, one for all channels, or (low, high): the d_v channels take the midpoints of d_v equal parts of that "
-            "range in logarithm, never its ends (one channel takes sqrt(low high)); the default is the range of the "
-            "paper's initial steps"
-        ),
+        float | tuple[float, float], POSITIVE, Help("D, one for all channels, or (low, high) spread over them")
     ] = (0.001, 0.1)
 
     equation = "f(x)_c = h_c . x, h_cs <- exp(D_c A_cs) h_cs + D_c k_s v_c"
@@ -82,16 +82,12 @@ class Mamba(RecurrentStore):
         ),
     )
     cost = Cost(3 * D_K * D_V, D_K * D_V, note="a write takes d_k d_v exponentials as well")
+    traits = Traits("per-channel", permutation_invariant=False, overwrite="decays", constant_size=True, extras=_EXTRAS)
 
     def check_together(self) -> None:
         """Refuse a range of steps that begins above its end."""
         if isinstance(self.step, tuple) and self.step[0] > self.step[1]:
             raise InputError(f"`step` of Mamba must be (low, high) with low <= high; got {self.step!r}.")
-
-    @property
-    def traits(self) -> Traits:
-        """Linear with a row of weights per channel, bounded, order matters; earlier pairs decay."""
-        return _TRAITS
 
     def init(self, state: State) -> Arrays:
         """Return the zero matrix; InputError where a tuple of rates has another length than d_k."""
@@ -161,7 +157,7 @@ class Mamba2(RecurrentStore):
 
     As a memory: key = B (d_k = N), value = x (d_v = P), query = C. Their a_t = exp(dt_t A) is our `decay`, dt_t our
     `step`; the two are given apart. H is `state["H"]` (d_v, d_k). The skip connection D x stores nothing and is
-    left out.
+    left out. The default decay 0.99 is exp(-0.01), the middle of the paper's initial steps at A = -1.
 
     State: H. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
     Source: Dao and Gu 2024 (2405.21060, state space duality).
@@ -176,12 +172,7 @@ class Mamba2(RecurrentStore):
     decay: Annotated[
         float,
         SHARE,
-        Help(
-            "factor a on the state before each pair: 1 is the outer product store; 0.99 is exp(-0.01), the middle of "
-            "the paper's initial steps at A = -1",
-            per_pair=True,
-            log=True,
-        ),
+        Help("factor a on the state before each pair: 1 is the outer product store", per_pair=True, log=True),
     ] = 0.99
     step: Annotated[float, NOT_NEGATIVE, Help("factor D of every value", per_pair=True)] = 1.0
 
@@ -257,15 +248,6 @@ def _sum_after(steps: Array, xp: Namespace) -> Array:
     none = xp.zeros_like(steps[..., :1, :])
     after = xp.concat([none, xp.flip(steps, axis=-2)[..., :-1, :]], axis=-2)
     return xp.flip(xp.cumulative_sum(after, axis=-2), axis=-2)
-
-
-_EXTRAS = (
-    Extra("step", "step D of each pair and channel", ("n", "d_v"), default="the store's `step`", low=0.0),
-    Extra(
-        "rates", "rate A of each channel and key coordinate", ("d_v", "d_k"), default="the store's `rates`", high=0.0
-    ),
-)
-_TRAITS = Traits("per-channel", permutation_invariant=False, overwrite="decays", constant_size=True, extras=_EXTRAS)
 
 
 register("mamba", Mamba, label="Mamba", colour="#009E73")

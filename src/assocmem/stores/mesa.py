@@ -34,10 +34,11 @@ class MesaNet(RecurrentStore):
     """f(x) = G (H + ridge I)^-1 x with H <- a H + b k k^T and G <- a G + b v k^T.
 
     The weighted ridge regression sum_i w_i |W k_i - v_i|^2 + ridge |W|^2 with w_i = b_i times the decays after pair i,
-    solved anew for each query. Their symbols gamma, beta, Lambda, phi are ours decay, strength, ridge, H.
+    solved anew for each query. Their symbols gamma, beta, Lambda, phi are ours decay, strength, ridge, H; the paper
+    learns a diagonal Lambda, from 1 at the start and never below 0.25.
 
-    Queries that have not reached the tolerance after max_steps are solved directly, and ConvergenceWarning says how
-    many: no recall is less accurate than the tolerance.
+    "cg" starts from x / (diag H + ridge). Queries that have not reached the tolerance after max_steps are solved
+    directly, and ConvergenceWarning says how many: no recall is less accurate than the tolerance.
 
     Where ridge and eigenvalues of H come near its rounding (16 eps of the largest), directions below that get no
     weight: as the ridge goes to 0 recalls go to those of smallest norm. IllConditionedWarning says so; it says for
@@ -45,9 +46,9 @@ class MesaNet(RecurrentStore):
 
     With decay 1 the order of writes does not matter.
 
-    "rls": the state starts at H = ridge I and lets the ridge decay with the pairs, so it equals the other two for
-    decay 1 only; below 1 its ridge after n pairs is ridge a^n, and directions that no key comes back to lose it
-    (their inverse grows like a^-n until DivergedError). Needs decay > 0.
+    "rls" forgets and keeps the inverse instead: the state starts at H = ridge I and lets the ridge decay with the
+    pairs, so it equals the other two for decay 1 only; below 1 its ridge after n pairs is ridge a^n, and directions
+    that no key comes back to lose it (their inverse grows like a^-n until DivergedError). Needs decay > 0.
 
     State: H (d_k, d_k) and G (d_v, d_k); for "rls" R = H^-1 and W = G R in their place. Cost: write d_k^2 + d_k d_v
     ("rls": 3 d_k^2 + 2 d_k d_v); recall at most max_steps d_k^2 + d_k d_v a query ("rls": d_k d_v).
@@ -62,33 +63,17 @@ class MesaNet(RecurrentStore):
     [[3.0], [5.0]]
     """
 
-    ridge: Annotated[
-        float,
-        POSITIVE,
-        Help(
-            "weight of |W|^2 (the paper learns a diagonal Lambda, from 1 at the start and never below 0.25; for 0 take "
-            "optimal-linear)",
-            unit="|k|^2",
-        ),
-    ] = 1.0
-    decay: Annotated[float, SHARE, Help("factor a that H and G are multiplied by before each pair", per_pair=True)] = (
-        1.0
-    )
+    ridge: Annotated[float, POSITIVE, Help("weight of |W|^2 (for 0 take optimal-linear)", unit="|k|^2")] = 1.0
+    decay: Annotated[float, SHARE, Help("factor a on H and G before each pair", per_pair=True)] = 1.0
     strength: Annotated[float, NOT_NEGATIVE, Help("weight b of each pair", per_pair=True)] = 1.0
     solver: Annotated[
-        Literal["cg", "direct", "rls"],
-        Help(
-            "conjugate gradients from x / (diag H + ridge), a linear solve, or recursive least squares with "
-            "forgetting, which keeps the inverse instead"
-        ),
+        Literal["cg", "direct", "rls"], Help("conjugate gradients, a linear solve, or recursive least squares")
     ] = "cg"
-    max_steps: Annotated[int, COUNT, Help("steps of conjugate gradients (30 in the paper)")] = field(
-        default=30, kw_only=True
-    )
+    max_steps: Annotated[int, COUNT, Help("steps of cg (30 in the paper)")] = field(default=30, kw_only=True)
     tolerance: Annotated[
         float | None,
         Interval(gt=0, lt=1),
-        Help("relative residual that ends conjugate gradients", none="1e-10, or 16 rounding units where that is more"),
+        Help("relative residual that ends cg", none="1e-10, or 16 rounding units if more"),
     ] = field(default=None, kw_only=True)
 
     equation = "f(x) = G (H + ridge I)^-1 x, H <- a H + b k k^T, G <- a G + b v k^T"

@@ -19,143 +19,6 @@ from assocmem.kernels.blockwise import in_dtype
 from assocmem.kernels.weighted_sum import CAN, summed
 from assocmem.maps.activations import ACTIVATION, GELU, Activation, ReLU, SwiGLU, Swish
 
-
-@dataclass(frozen=True)
-class MLP(Store):
-    """f(x) = V^T σ(K x): a two-layer perceptron whose hidden units are the stored pairs.
-
-    State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v)
-    multiply-adds per recall. Half precision is computed in float32 and cast back; a recall that leaves the range
-    of its dtype raises RecallOverflowError. A σ that is not 0 at 0 lets zero keys and unrelated keys add to
-    every recall.
-    Source: Geva et al. 2021 (eq. 1, there f(x K^T) V), So et al. 2021 for the squared ReLU, Hendrycks and
-    Gimpel 2016 for GELU, Shazeer 2020 for SwiGLU.
-
-    >>> import numpy as np
-    >>> store = MLP(ReLU(power=2))
-    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
-    >>> store.recall(state, np.array([[0.6, 0.8]])).round(12).tolist()
-    [[4.28]]
-    >>> MLP(lambda s: s**3).recall(state, np.array([[-1.0, 0.0]])).tolist()
-    [[-3.0]]
-    """
-
-    activation: Annotated[
-        Activation,
-        ACTIVATION,
-        Help(
-            "σ, also any function of an array of similarities that keeps its shape; applied as given, whatever the "
-            "length of the keys (unit keys make a stored key's own similarity 1)"
-        ),
-    ] = field(default_factory=ReLU)
-
-    summary = "One hidden unit per pair, read through a nonlinearity σ."
-    cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
-    capabilities = CAN
-
-    # One class serves the activations of several papers, so these two are the instance's.
-    @property
-    def equation(self) -> str:  # type: ignore[override]
-        """f(x) with the activation written out."""
-        return f"f(x) = V^T σ(K x), σ(s) = {self.activation.formula}"
-
-    @property
-    def source(self) -> Source:  # type: ignore[override]
-        """The paper that brought this activation."""
-        return _source_of(self.activation)
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, additive, growing."""
-        return _TRAITS
-
-    def form(self, d_k: int) -> KernelSum:
-        """Return the activation."""
-        return KernelSum(self.activation)
-
-    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
-        """Return V^T σ(K x)."""
-
-        def weigh(x: Array, pairs: slice) -> Array:
-            return self.activation(_similarities(state, "keys", x, pairs))
-
-        return summed(self.name, weigh, state["values"], queries, ask)
-
-
-@dataclass(frozen=True)
-class GatedMLP(Store):
-    """f(x) = V^T (σ(G x) * K x): a gated linear unit whose gate has weights of its own, one row g_i per pair.
-
-    `write` takes the gate rows as `gate=` (n, d_k). With g_i = k_i the weight is σ(s) s, a plain `MLP`.
-
-    State: keys (n, d_k), gates (n, d_k), values (n, d_v). Cost: n (2 d_k + d_v) multiply-adds per recall.
-    Source: Shazeer 2020 (eq. 6: W -> gate rows, V -> keys, W_2 -> values).
-
-    >>> import numpy as np
-    >>> store = GatedMLP(ReLU())
-    >>> one = np.eye(2)[:1]
-    >>> state = store.write(store.empty(2, 1), one, np.array([[3.0]]), gate=np.array([[0.0, 2.0]]))
-    >>> store.recall(state, np.array([[1.0, 0.0], [0.6, 0.8]])).round(12).tolist()
-    [[0.0], [2.88]]
-    """
-
-    activation: Annotated[
-        Activation,
-        ACTIVATION,
-        Help("the gate's σ, also any function of an array (Swish: SwiGLU; ReLU: ReGLU; GELU: GEGLU; Linear: bilinear)"),
-    ] = field(default_factory=Swish)
-
-    summary = "One hidden unit per pair with a gate of its own weights."
-    cost = Cost(2 * D_K + D_V, N * (2 * D_K + D_V), note="a write copies the pair")
-    capabilities = CAN
-
-    @property
-    def equation(self) -> str:  # type: ignore[override]
-        """f(x) with the gate's activation written out."""
-        return f"f(x) = V^T (σ(G x) * K x), σ(s) = {self.activation.formula}"
-
-    @property
-    def source(self) -> Source:  # type: ignore[override]
-        """Shazeer 2020."""
-        return SHAZEER
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, additive, growing, with a gate row for every pair."""
-        return _GATED_TRAITS
-
-    def init(self, state: State) -> dict[str, Rows]:
-        """Return rows of keys, gates and values."""
-        return {"keys": Rows(state.d_k), "gates": Rows(state.d_k), "values": Rows(state.d_v)}
-
-    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
-        """Keep the pairs with their gates."""
-        return {"keys": keys, "gates": extras["gate"], "values": values}
-
-    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
-        """Return V^T (σ(G x) * K x)."""
-
-        def weigh(x: Array, pairs: slice) -> Array:
-            gates = self.activation(_similarities(state, "gates", x, pairs))
-            return gates * _similarities(state, "keys", x, pairs)
-
-        return summed(self.name, weigh, state["values"], queries, ask)
-
-
-def _similarities(state: State, rows: str, queries: Array, pairs: slice) -> Array:
-    return queries @ transpose(in_dtype(state[rows][..., pairs, :], queries.dtype, state.xp))
-
-
-def _source_of(activation: Activation) -> Source:
-    if isinstance(activation, SwiGLU):
-        return SHAZEER
-    if isinstance(activation, GELU):
-        return HENDRYCKS
-    if activation == ReLU(power=2.0):
-        return SO
-    return GEVA
-
-
 GEVA = Source(
     title="Transformer Feed-Forward Layers Are Key-Value Memories",
     authors="Geva, Mor and Schuster, Roei and Berant, Jonathan and Levy, Omer",
@@ -191,17 +54,133 @@ HENDRYCKS = Source(
     deviations=("pairs are written, not trained",),
 )
 
-_TRAITS = Traits(
-    linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=False, keeps_pairs=True
-)
-_GATED_TRAITS = Traits(
-    linear_in_values="shared",
-    permutation_invariant=True,
-    overwrite="adds",
-    constant_size=False,
-    keeps_pairs=True,
-    extras=(Extra("gate", "the gate's weights, one row for every pair", shape=("n", "d_k")),),
-)
+
+@dataclass(frozen=True)
+class MLP(Store):
+    """f(x) = V^T σ(K x): a two-layer perceptron whose hidden units are the stored pairs.
+
+    σ is applied as given, whatever the length of the keys; unit keys make a stored key's own similarity 1.
+
+    State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v)
+    multiply-adds per recall. Half precision is computed in float32 and cast back; a recall that leaves the range
+    of its dtype raises RecallOverflowError. A σ that is not 0 at 0 lets zero keys and unrelated keys add to
+    every recall.
+    Source: Geva et al. 2021 (eq. 1, there f(x K^T) V), So et al. 2021 for the squared ReLU, Hendrycks and
+    Gimpel 2016 for GELU, Shazeer 2020 for SwiGLU.
+
+    >>> import numpy as np
+    >>> store = MLP(ReLU(power=2))
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.array([[0.6, 0.8]])).round(12).tolist()
+    [[4.28]]
+    >>> MLP(lambda s: s**3).recall(state, np.array([[-1.0, 0.0]])).tolist()
+    [[-3.0]]
+    """
+
+    activation: Annotated[Activation, ACTIVATION, Help("σ, also any function of an array that keeps its shape")] = (
+        field(default_factory=ReLU)
+    )
+
+    summary = "One hidden unit per pair, read through a nonlinearity σ."
+    cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
+    capabilities = CAN
+    traits = Traits("shared", permutation_invariant=True, overwrite="adds", constant_size=False, keeps_pairs=True)
+
+    # One class serves the activations of several papers, so these two are the instance's.
+    @property
+    def equation(self) -> str:  # type: ignore[override]
+        """f(x) with the activation written out."""
+        return f"f(x) = V^T σ(K x), σ(s) = {self.activation.formula}"
+
+    @property
+    def source(self) -> Source:  # type: ignore[override]
+        """The paper that brought this activation."""
+        return _source_of(self.activation)
+
+    def form(self, d_k: int) -> KernelSum:
+        """Return the activation."""
+        return KernelSum(self.activation)
+
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return V^T σ(K x)."""
+
+        def weigh(x: Array, pairs: slice) -> Array:
+            return self.activation(_similarities(state, "keys", x, pairs))
+
+        return summed(self.name, weigh, state["values"], queries, ask)
+
+
+@dataclass(frozen=True)
+class GatedMLP(Store):
+    """f(x) = V^T (σ(G x) * K x): a gated linear unit whose gate has weights of its own, one row g_i per pair.
+
+    `write` takes the gate rows as `gate=` (n, d_k). With g_i = k_i the weight is σ(s) s, a plain `MLP`.
+    Swish: SwiGLU; ReLU: ReGLU; GELU: GEGLU; Linear: the bilinear layer.
+
+    State: keys (n, d_k), gates (n, d_k), values (n, d_v). Cost: n (2 d_k + d_v) multiply-adds per recall.
+    Source: Shazeer 2020 (eq. 6: W -> gate rows, V -> keys, W_2 -> values).
+
+    >>> import numpy as np
+    >>> store = GatedMLP(ReLU())
+    >>> one = np.eye(2)[:1]
+    >>> state = store.write(store.empty(2, 1), one, np.array([[3.0]]), gate=np.array([[0.0, 2.0]]))
+    >>> store.recall(state, np.array([[1.0, 0.0], [0.6, 0.8]])).round(12).tolist()
+    [[0.0], [2.88]]
+    """
+
+    activation: Annotated[Activation, ACTIVATION, Help("the gate's σ, also any function of an array")] = field(
+        default_factory=Swish
+    )
+
+    summary = "One hidden unit per pair with a gate of its own weights."
+    source = SHAZEER
+    cost = Cost(2 * D_K + D_V, N * (2 * D_K + D_V), note="a write copies the pair")
+    capabilities = CAN
+    traits = Traits(
+        linear_in_values="shared",
+        permutation_invariant=True,
+        overwrite="adds",
+        constant_size=False,
+        keeps_pairs=True,
+        extras=(Extra("gate", "the gate's weights, one row for every pair", shape=("n", "d_k")),),
+    )
+
+    @property
+    def equation(self) -> str:  # type: ignore[override]
+        """f(x) with the gate's activation written out."""
+        return f"f(x) = V^T (σ(G x) * K x), σ(s) = {self.activation.formula}"
+
+    def init(self, state: State) -> dict[str, Rows]:
+        """Return rows of keys, gates and values."""
+        return {"keys": Rows(state.d_k), "gates": Rows(state.d_k), "values": Rows(state.d_v)}
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
+        """Keep the pairs with their gates."""
+        return {"keys": keys, "gates": extras["gate"], "values": values}
+
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
+        """Return V^T (σ(G x) * K x)."""
+
+        def weigh(x: Array, pairs: slice) -> Array:
+            gates = self.activation(_similarities(state, "gates", x, pairs))
+            return gates * _similarities(state, "keys", x, pairs)
+
+        return summed(self.name, weigh, state["values"], queries, ask)
+
+
+def _similarities(state: State, rows: str, queries: Array, pairs: slice) -> Array:
+    return queries @ transpose(in_dtype(state[rows][..., pairs, :], queries.dtype, state.xp))
+
+
+def _source_of(activation: Activation) -> Source:
+    if isinstance(activation, SwiGLU):
+        return SHAZEER
+    if isinstance(activation, GELU):
+        return HENDRYCKS
+    if activation == ReLU(power=2.0):
+        return SO
+    return GEVA
+
 
 register(
     "relu",

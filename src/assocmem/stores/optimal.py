@@ -65,11 +65,7 @@ class OptimalLinear(LeastSquaresStore):
         4 * D_K**2 + 2 * D_K * D_V, D_K * D_V, first_recall=D_K**2 * larger(N, D_K),
         note="writes amortised, the first recall at most",
     )  # fmt: skip
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, averaging, bounded."""
-        return _TRAITS
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
     def form(self, d_k: int) -> LeastSquares:
         """Return least squares on the keys themselves."""
@@ -84,7 +80,5 @@ class OptimalLinear(LeastSquaresStore):
     def _ridge(self, state: State) -> float:
         return float(self.ridge)
 
-
-_TRAITS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
 register("optimal-linear", OptimalLinear, label="optimal linear", colour="#332288", article=2)

@@ -46,11 +46,7 @@ class OuterProduct(Store):
     )
     cost = Cost(D_K * D_V, D_K * D_V)
     capabilities = Capabilities(merges="adds", forgets=True, scan="own")
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, additive, bounded."""
-        return _TRAITS
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
     def init(self, state: State) -> Mapping[str, Array]:
         """Return the zero matrix."""
@@ -87,7 +83,5 @@ def _product(keys: Array, values: Array) -> Array:
     columns = transpose(values)
     return columns * keys if keys.shape[-2] == 1 else columns @ keys
 
-
-_TRAITS = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 register("outer-product", OuterProduct, colour="#0072B2", article=1)

@@ -43,6 +43,9 @@ class WeightedRegression(Store):
     | "constant"     | "exact"      | 1     | softmax attention (Nadaraya-Watson regression) |
     | "local-linear" | "exact"      | 1     | the next order of softmax attention; exact for values affine in the key |
 
+    A fit around each query has kernel weights e^(beta k.x): constant, or f(k) = c + B (k - x), recalled as c. The first
+    step is taken over all pairs, which ignores how the keys overlap; online is one step for each pair in turn.
+
     State: keys (n, d_k) and values (n, d_v): a frame to compare with, not to be fast. Cost per recall: n d_k + n d_v
     after a fit of n d_k^2 ("linear", once), n^3 ("online"), or n d_k^2 per query ("local-linear", and under masks).
     Source: Wang, Shi and Fox 2025 (2501.12352), weighted least squares and table of layers.
@@ -57,18 +60,10 @@ class WeightedRegression(Store):
     """
 
     function: Annotated[
-        Literal["linear", "constant", "local-linear"],
-        Help(
-            "f(x) = W x; or a fit around each query with kernel weights e^(beta k.x): constant, or local-linear "
-            "f(k) = c + B (k - x), recalled as c"
-        ),
+        Literal["linear", "constant", "local-linear"], Help("f(x) = W x, or a fit around each query by a kernel")
     ] = "linear"
     optimiser: Annotated[
-        Literal["exact", "first-step", "online"],
-        Help(
-            "exact; or, for linear f, one gradient step from W = 0 over all pairs, which ignores how the keys overlap, "
-            "or (online) one for each pair in turn"
-        ),
+        Literal["exact", "first-step", "online"], Help("exact, or for linear f gradient steps from W = 0")
     ] = "exact"
     decay: Annotated[float, Interval(gt=0, le=1), Help("gamma_i = decay^(pairs written after i)")] = 1.0
     step: Annotated[float, POSITIVE, Help("rate of gradient steps")] = 1.0

@@ -75,11 +75,9 @@ class TruncatedExp(Store):
     source = KELES
     cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
     capabilities = CAN
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, additive, growing."""
-        return _PAIRS
+    traits = Traits(
+        linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=False, keeps_pairs=True
+    )
 
     def form(self, d_k: int) -> KernelSum:
         """Return the truncated exponential."""
@@ -99,8 +97,9 @@ class TruncatedExp(Store):
 class TruncatedExpFeatures(Store):
     """f(x) = W φ(x), W = sum_i v_i φ(k_i)^T, where φ(q) . φ(k) = sum over p < terms of (beta q.k)^p / p!.
 
-    φ lists every monomial of degree below `terms` (symmetric tensor powers), so it is exact; the recall is that
-    of `TruncatedExp`, to rounding.
+    φ lists every monomial of degree below `terms` (symmetric tensor powers), so it is exact; the recall is that of
+    `TruncatedExp`, to rounding. There are dphi = C(d_k + terms - 1, terms - 1) of them, growing like d_k^(terms-1):
+    64 wide 65, 2145, 47905, 814385 for 2 to 5 terms.
 
     State: W (d_v, dphi). Cost: dphi d_v multiply-adds per write and per recall.
 
@@ -113,24 +112,13 @@ class TruncatedExpFeatures(Store):
 
     terms: Terms = 4
     beta: Beta = None
-    max_features: Annotated[
-        int,
-        COUNT,
-        Help(
-            "largest number of features dphi = C(d_k + terms - 1, terms - 1) that `empty` accepts; it grows like "
-            "d_k^(terms-1) (64 wide: 65, 2145, 47905, 814385 for 2 to 5 terms)"
-        ),
-    ] = 200_000
+    max_features: Annotated[int, COUNT, Help("largest number of features dphi that `empty` accepts")] = 200_000
 
     equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(q).φ(k) = sum_{p<terms} (beta q.k)^p / p!"
     summary = "The exponential cut to its first terms, in a state that does not grow."
     source = KELES
     capabilities = Capabilities(merges="adds", forgets=True)
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, additive, bounded."""
-        return _FEATURES
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
@@ -179,11 +167,6 @@ class TruncatedExpFeatures(Store):
 def _series(terms: int, beta: float | None, d_k: int) -> ExpSeries:
     return ExpSeries(terms, math.sqrt(d_k) if beta is None else float(beta))
 
-
-_PAIRS = Traits(
-    linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=False, keeps_pairs=True
-)
-_FEATURES = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 register(
     "exp-series",

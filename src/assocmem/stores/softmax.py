@@ -30,8 +30,9 @@ COUNT_BLOCK = 2**20
 class SoftmaxAttention(Store):
     """f(x) = V^T softmax(beta(n) K x): the values' mean, weighted by e^(beta k.x) over the pairs that x can see.
 
-    beta = 0 gives the plain mean, beta = inf the limit: the pairs with exactly the largest similarity share equally.
-    At n = 1 the weight is exactly 1.
+    beta multiplies similarities of unit keys. beta = 0 gives the plain mean, beta = inf the limit: the pairs with
+    exactly the largest similarity share equally. At n = 1 the weight is exactly 1. Counting what is visible lets n
+    follow causal position and restart with every segment of a mask; the two counts differ only under a mask.
 
     State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v) multiply-adds per
     recall, some megabytes of working memory whatever n and the number of queries are. A query that sees nothing
@@ -53,17 +54,11 @@ class SoftmaxAttention(Store):
     [[5.0], [4.0]]
     """
 
-    sharpness: Annotated[
-        Sharpness,
-        SHARPNESS,
-        Help("how beta, which multiplies similarities of unit keys, follows n; also a number, or None for sqrt(d_k)"),
-    ] = field(default_factory=Constant)
+    sharpness: Annotated[Sharpness, SHARPNESS, Help("how beta follows n; also a number")] = field(
+        default_factory=Constant
+    )
     count: Annotated[
-        Literal["visible", "stored"],
-        Help(
-            "what n is: the pairs that the query can see, so that n follows causal position and restarts with every "
-            "segment of a mask, or all pairs stored; they differ only under a mask"
-        ),
+        Literal["visible", "stored"], Help("what n is: the pairs that the query can see, or all that are stored")
     ] = "visible"
 
     equation = "f(x) = V^T softmax(beta(n) K x)"
@@ -82,11 +77,22 @@ class SoftmaxAttention(Store):
     )
     cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
     capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", selects=True, scan="causal")
-
-    @property
-    def traits(self) -> Traits:
-        """Linear with shared weights, permutation-invariant, averaging, growing; takes masks."""
-        return _TRAITS
+    traits = Traits(
+        linear_in_values="shared",
+        permutation_invariant=True,
+        overwrite="averages",
+        constant_size=False,
+        keeps_pairs=True,
+        options=(
+            Option(
+                "n_total",
+                "number of pairs of all shards together that a query can see, where the sharpness depends on it",
+                low=0,
+                whole=True,
+                per_query=True,
+            ),
+        ),
+    )
 
     def form(self, d_k: int) -> KernelSum:
         """Return σ(s) = e^(beta(n) (s - 1)), normalised."""
@@ -131,24 +137,6 @@ def _visible_counts(mask: Array) -> Any:
         block = mask[..., start : min(start + step, width)]
         total = total + ar.to_numpy(xp.sum(in_dtype(block, xp.int64, xp), axis=-1))
     return np.broadcast_to(total, tuple(mask.shape[:-1]))
-
-
-_TRAITS = Traits(
-    linear_in_values="shared",
-    permutation_invariant=True,
-    overwrite="averages",
-    constant_size=False,
-    keeps_pairs=True,
-    options=(
-        Option(
-            "n_total",
-            "number of pairs of all shards together that a query can see, where the sharpness depends on it",
-            low=0,
-            whole=True,
-            per_query=True,
-        ),
-    ),
-)
 
 
 register("softmax", SoftmaxAttention, colour="#44AA99", article=10)

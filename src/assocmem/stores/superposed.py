@@ -64,17 +64,13 @@ class SuperposedMLP(Store):
     equation = "f(x) = (sum_i v_i φ(k_i)^T) φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
     summary = "Random gated features with an outer product readout: facts in superposition."
     source = GARCIA
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
         """In terms of the hidden units."""
         each = _hidden(self.width) * (2 * D_K + D_V)
         return Cost(each, each)
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, additive, bounded."""
-        return _OUTER
 
     def init(self, state: State) -> Mapping[str, Array]:
         """Return the projections and a zero readout."""
@@ -111,17 +107,13 @@ class WhitenedMLP(LeastSquaresStore):
     equation = "f(x) = V^T Φ (Φ^T Φ + F λ I)^-1 φ(x), φ(x) = (A x) * (G x) / sqrt(m)"
     summary = "Random gated features with a least-squares readout: facts in superposition."
     source = GARCIA
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
         """In terms of the hidden units."""
         m = _hidden(self.width)
         return Cost(4 * m**2, m * (2 * D_K + D_V), first_recall=m**3, note="writes amortised")
-
-    @property
-    def traits(self) -> Traits:
-        """Linear, permutation-invariant, averaging, bounded."""
-        return _WHITENED
 
     def init(self, state: State) -> Mapping[str, Array | Rows]:
         """Return the projections and an empty factor."""
@@ -166,9 +158,6 @@ def _drawn(seed: int, units: int, d_k: int) -> tuple[np.ndarray[Any, Any], np.nd
     second = stream(seed, "superposed-mlp", "G").standard_normal((units, d_k))
     return first, second
 
-
-_OUTER = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
-_WHITENED = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
 register(
     "superposed-mlp",

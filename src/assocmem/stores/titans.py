@@ -34,7 +34,9 @@ class Titans(RecurrentStore):
     eta = alpha = 0 is DeltaNet with strength 2 theta. Their symbols eta, alpha, theta are ours momentum, forgetting,
     base_rate times rate.
 
-    Every layer's weights have their own momentum and forgetting. A linear memory starts at 0.
+    Deeper than 1 the memory is an MLP with tanh-GELU and no biases, its hidden layers expansion d_k units wide and
+    started with standard deviation 1/sqrt(fan-in); every layer has its own momentum and forgetting. A matrix starts
+    at 0.
 
     write takes `rate` (..., n) as well. Where 2 theta |k|^2 exceeds
     `kernels.momentum.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
@@ -52,35 +54,18 @@ class Titans(RecurrentStore):
     """
 
     base_rate: Annotated[
-        float | None,
-        POSITIVE,
-        Help(
-            "step theta of every pair, times the extra `rate`", unit="1/|k|^2", none="half the bound of stability below"
-        ),
+        float | None, POSITIVE, Help("step theta, times the extra `rate`", unit="1/|k|^2", none="half the bound below")
     ] = None
     momentum: Annotated[float, SHARE, Help("share eta of the last step that goes on", per_pair=True)] = 0.3
     forgetting: Annotated[float, SHARE, Help("share alpha of the memory that fades with each pair", per_pair=True)] = (
         0.0
     )
-    depth: Annotated[
-        int,
-        COUNT,
-        Help(
-            "layers of the memory: 1 is a matrix; more is an MLP with tanh-GELU and no biases, whose hidden layers "
-            "have expansion d_k units"
-        ),
-    ] = field(default=1, kw_only=True)
-    expansion: Annotated[int, COUNT, Help("hidden units per key dimension of a deep memory")] = field(
-        default=4, kw_only=True
+    depth: Annotated[int, COUNT, Help("layers of the memory; 1 is a matrix")] = field(default=1, kw_only=True)
+    expansion: Annotated[int, COUNT, Help("hidden units per key dimension")] = field(default=4, kw_only=True)
+    init_std: Annotated[float, NOT_NEGATIVE, Help("standard deviation of a deep memory's last layer")] = field(
+        default=0.02, kw_only=True
     )
-    init_std: Annotated[
-        float,
-        NOT_NEGATIVE,
-        Help("standard deviation of a deep memory's last layer (of the others: 1/sqrt(fan-in))"),
-    ] = field(default=0.02, kw_only=True)
-    seed: Annotated[int, NOT_NEGATIVE, Help("seed of a deep memory's starting weights")] = field(
-        default=0, kw_only=True
-    )
+    seed: Annotated[int, NOT_NEGATIVE, Help("of the starting weights")] = field(default=0, kw_only=True)
 
     remedy = _ADVICE
     equation = "f(x) = M(x), M <- (1 - alpha) M + S, S <- eta S - theta grad |M(k) - v|^2"

@@ -21,6 +21,7 @@ class TTTLinear(InnerTraining):
     """f(k) = [LN](W k [+ b]), trained on 1/2 |f(k) - v|^2 while pairs are written; recall is f(q).
 
     W_t = W_0 - step_t sum_{s <= t} rate_s (f(k_s) - v_s) k_s^T inside each mini-batch, all f(k_s) at its starting W_0.
+    Mini-batches of 1 are the delta rule; one over all pairs, from W = 0 with base_rate=1, is the outer product store.
 
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
@@ -93,9 +94,11 @@ class TTTMLP(InnerTraining):
     Each layer's weights move as in TTT-Linear: W_t = W_0 - step_t sum_{s <= t} rate_s error_s input_s^T, with errors
     and inputs of the pairs of the mini-batch at its starting weights. Recall is not linear in the values.
 
-    The safe step (base_rate=None) is 1/L with L from a bound of the Gauss-Newton curvature, or less where both layers
-    moving together would add more than the largest error (as with keys much shorter than 1). Biases are off by default:
-    on unit keys their constant share in the gradients' overlap outweighs that of the keys.
+    The safe step (base_rate=None) is 1/L with L from a bound of the Gauss-Newton curvature, or less where both
+    layers moving together would add more than the largest error (as with keys much shorter than 1). Biases are off
+    by default: on unit keys their constant share in the gradients' overlap outweighs that of the keys.
+    hidden_init_std=None gives unit keys the hidden activity that about 0.02 gives the paper's keys of length
+    sqrt(d_k) = 8.
 
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
@@ -116,13 +119,7 @@ class TTTMLP(InnerTraining):
         float, NOT_NEGATIVE, Help("standard deviation of the last layer's starting weights (the paper: 0.02)")
     ] = 0.02
     hidden_init_std: Annotated[
-        float | None,
-        NOT_NEGATIVE,
-        Help(
-            "standard deviation of the first layer's starting weights",
-            none="1/sqrt(d_k), which gives unit keys the hidden activity that about 0.02 gives the paper's keys of "
-            "length sqrt(d_k) = 8",
-        ),
+        float | None, NOT_NEGATIVE, Help("standard deviation of the first layer's starting weights", none="1/sqrt(d_k)")
     ] = None
     expansion: Annotated[int, COUNT, Help("hidden units per key dimension")] = 4
 
