@@ -237,11 +237,12 @@ def test_elu_plus_one_is_x_plus_one_above_zero_and_e_to_the_x_below() -> None:
 @pytest.mark.parametrize("phi", [EluPlusOne(), Rectified(), DPFP(2), SumNormalised(DPFP(2)), ExpSeriesFeatures(3)])
 def test_up_to_scale_is_the_map_times_a_positive_number_per_row(phi: FeatureMap) -> None:
     x = np.random.default_rng(11).standard_normal((50, 4)) * 3
-    plain, scaled = phi(x), phi.up_to_scale(x)
+    plain, (scaled, log_factor) = phi(x), phi.up_to_scale(x)
     rows = plain.max(axis=-1) > 0
     factor = scaled[rows].max(axis=-1) / plain[rows].max(axis=-1)
     assert (factor > 0).all()
     assert np.allclose(scaled[rows], plain[rows] * factor[:, None])
+    assert np.allclose(np.exp(log_factor[rows, 0]), factor)
     assert phi.nonnegative
     assert (plain >= 0).all() or isinstance(phi, ExpSeriesFeatures)
 
@@ -468,3 +469,50 @@ def test_merged_states_recall_as_one_and_overflow_unheard():
     huge = np.full((1, 2), 3e38, dtype=np.float32)
     state = store.write(store.empty(4, 2), np.ones((1, 4), dtype=np.float32), huge / 2)
     store.merge(state, state, state, state)  # warnings are errors here
+
+
+@pytest.mark.parametrize(
+    ("feature", "entry", "dtype", "kept"),
+    [
+        *(("elu", -200.0, dtype, None) for dtype in ("float32", "float16", "bfloat16")),
+        *(("dpfp", 2.0**-100, dtype, None) for dtype in ("float32", "bfloat16")),
+        ("dpfp", 2.0**-13, "float16", "float16"),
+    ],
+)
+def test_keys_whose_features_all_underflow_are_refused(
+    feature: str, entry: float, dtype: str, kept: str | None
+) -> None:
+    torch = pytest.importorskip("torch")
+    rows = torch.cat([torch.ones(1, 4), torch.full((1, 4), entry)]).to(getattr(torch, dtype))
+    store = make_store("linear-attention", feature=feature)
+    for given in (rows, rows[1:]):
+        with pytest.raises(RecallOverflowError, match=rf"row {len(given) - 1} of `keys`"):
+            store.write(store.empty(4, 2, state_dtype=kept), given, torch.ones(len(given), 2))
+    with pytest.raises(RecallOverflowError, match="are below the range of float"):
+        store.scan(store.empty(4, 2, state_dtype=kept), rows, torch.ones(2, 2), rows)
+    wide = rows.to(torch.float64)
+    state = store.write(store.empty(4, 2), wide, torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64))
+    assert bool(torch.isfinite(store.recall(state, wide)).all())
+
+
+def test_a_sum_of_positive_weights_that_underflowed_is_refused_and_not_zero() -> None:
+    store = LinearAttention()
+    keys, values = np.array([[0.0, -200.0]], np.float32), np.ones((1, 1), np.float32)
+    state = store.write(store.empty(2, 1), keys, values)
+    with pytest.raises(RecallOverflowError, match="the sum of the weights of query 1"):
+        store.recall(state, np.array([[0.0, 0.0], [-300.0, 0.0]], np.float32))
+    wide = store.write(store.empty(2, 1), keys.astype(np.float64), values.astype(np.float64))
+    assert np.allclose(store.recall(wide, np.array([[-300.0, 0.0]])), 1)
+
+
+@pytest.mark.parametrize("feature", ["relu", "dpfp"])
+def test_a_recall_says_which_queries_found_nothing(feature: str) -> None:
+    store = make_store("linear-attention", feature=feature)
+    state = store.write(store.empty(4, 1), np.array([[1.0, 0.5, 0.0, 0.0]]), np.array([[3.0]]))
+    queries = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 2.0, 2.0], [-1.0, -1.0, 0.0, 0.0], [8.0, 3.0, 1.0, 0.0]])
+    found = store.ask(state, queries)
+    assert found.values[:, 0].tolist() == [3.0, 0.0, 0.0, 3.0]
+    assert found.nothing.tolist() == [False, True, True, False]
+    weights = store.feature(queries) @ store.feature(np.array([1.0, 0.5, 0.0, 0.0]))
+    assert np.allclose(np.exp(found.mass.log), weights)
+    assert store.ask(store.empty(4, 1), queries).nothing.all()

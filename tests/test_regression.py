@@ -159,3 +159,16 @@ def test_settings_out_of_range_are_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isfinite(recalled(WeightedRegression(), np.repeat(keys, 3, axis=0), values.repeat(3, 0), keys)).all()
+
+
+def test_old_pairs_near_the_query_keep_their_share_though_their_decays_underflow():
+    keys = np.concatenate([np.eye(4)[:1], np.repeat(-np.eye(4)[:1], 160, axis=0)]).astype(np.float32)
+    values = np.zeros((161, 1), np.float32)
+    values[0] = 1
+    store = WeightedRegression("constant", decay=0.5, beta=60.0)
+    state = store.write(store.empty(4, 1), keys, values)
+    ages = np.arange(160, -1, -1.0)
+    logits = 60 * (keys @ np.eye(4)[0]) + ages * np.log(0.5)
+    weights = np.exp(logits - logits.max())
+    got = store.recall(state, np.eye(4, dtype=np.float32)[:1])
+    assert abs(got[0, 0] - weights[0] / weights.sum()) < 1e-4

@@ -54,12 +54,21 @@ class FeatureMap(WithSettings, ABC):
         """Return σ where φ(q).φ(k) = σ(q.k) for rows of d numbers, else None."""
         return None
 
-    def up_to_scale(self, x: Array) -> Array:
-        """Return φ(x) times a positive number per row, chosen so that the row's largest feature is in range.
+    @property
+    def positive(self) -> bool:
+        """Whether φ(q).φ(k) is above zero for all q and k, so that a sum of zero can only be an underflow."""
+        return False
+
+    def up_to_scale(self, x: Array) -> tuple[Array, Array]:
+        """Return φ(x) times a positive number a row, so that its largest feature is in range, and ln of it (..., 1).
 
         A normalised recall divides that number out of a query again.
         """
-        return self(x)
+        return self(x), _zero_a_row(x)
+
+
+def _zero_a_row(x: Array) -> Array:
+    return namespace(x).zeros((*x.shape[:-1], 1), dtype=x.dtype, device=device_of(x))
 
 
 def _word(value: Any) -> str:
@@ -117,17 +126,21 @@ class EluPlusOne(FeatureMap):
         """True."""
         return True
 
-    def up_to_scale(self, x: Array) -> Array:
+    @property
+    def positive(self) -> bool:
+        """True."""
+        return True
+
+    def up_to_scale(self, x: Array) -> tuple[Array, Array]:
         """Return φ(x), divided by its largest entry e^max(x) in rows that are negative throughout."""
         if x.shape[-1] == 0:
-            return x
+            return x, _zero_a_row(x)
         xp = namespace(x)
         zero = xp.zeros_like(x)
         peak = xp.max(x, axis=-1, keepdims=True)
-        shift = xp.minimum(peak, xp.zeros_like(peak))
-        return (xp.maximum(x, zero) + xp.exp(xp.minimum(x, zero) - shift)) / _power_of_two(
-            xp.maximum(peak, 1 + 0 * peak)
-        )
+        shift, scale = xp.minimum(peak, xp.zeros_like(peak)), _power_of_two(xp.maximum(peak, 1 + 0 * peak))
+        features = (xp.maximum(x, zero) + xp.exp(xp.minimum(x, zero) - shift)) / scale
+        return features, -shift - xp.log(scale)
 
 
 @dataclass(frozen=True)
@@ -138,9 +151,10 @@ class Rectified(FeatureMap):
         """Return the positive part of x."""
         return namespace(x).maximum(x, namespace(x).zeros_like(x))
 
-    def up_to_scale(self, x: Array) -> Array:
+    def up_to_scale(self, x: Array) -> tuple[Array, Array]:
         """Return φ(x / c), c a power of two near the row's largest entry."""
-        return self(_near_one(x))
+        near, log = _near_one(x)
+        return self(near), -log
 
     def width(self, d: int) -> int:
         """Return d."""
@@ -178,9 +192,10 @@ class DPFP(FeatureMap):
         r = xp.maximum(r, xp.zeros_like(r))
         return xp.concat([r * xp.roll(r, m, axis=-1) for m in range(1, self.nu + 1)], axis=-1)
 
-    def up_to_scale(self, x: Array) -> Array:
+    def up_to_scale(self, x: Array) -> tuple[Array, Array]:
         """Return φ(x / c), c a power of two near the row's largest entry."""
-        return self(_near_one(x))
+        near, log = _near_one(x)
+        return self(near), -2 * log
 
     def width(self, d: int) -> int:
         """Return 2 d nu."""
@@ -214,7 +229,7 @@ class SumNormalised(FeatureMap):
     def __call__(self, x: Array) -> Array:
         """Return the features divided by their sum."""
         xp = namespace(x)
-        features = self.inner.up_to_scale(x)
+        features, _ = self.inner.up_to_scale(x)
         total = xp.sum(features, axis=-1, keepdims=True)
         return features / xp.where(total > 0, total, xp.ones_like(total))
 
@@ -281,6 +296,11 @@ class ExpSeriesFeatures(FeatureMap):
         """Whether the number of terms is odd (a truncated exponential of even degree has no real root)."""
         return self.terms % 2 == 1
 
+    @property
+    def positive(self) -> bool:
+        """As nonnegative."""
+        return self.nonnegative
+
     def sigma(self, d: int | None = None) -> Activation:
         """Return the truncated exponential; without a beta of its own the map needs the width d."""
         if self.beta is None and d is None:
@@ -291,12 +311,13 @@ class ExpSeriesFeatures(FeatureMap):
         return math.sqrt(d) if self.beta is None else self.beta
 
 
-def _near_one(x: Array) -> Array:
-    """Return the rows of `x`, each divided by a power of two near its largest entry; rows of zeros as they are."""
+def _near_one(x: Array) -> tuple[Array, Array]:
+    """Return rows of `x` divided by a power of two near their largest entry, and its log; rows of zeros as they are."""
     if x.shape[-1] == 0:
-        return x
+        return x, _zero_a_row(x)
     xp = namespace(x)
-    return x / _power_of_two(xp.max(xp.abs(x), axis=-1, keepdims=True))
+    scale = _power_of_two(xp.max(xp.abs(x), axis=-1, keepdims=True))
+    return x / scale, xp.log(scale)
 
 
 def _power_of_two(x: Array) -> Array:

@@ -11,7 +11,7 @@ from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, i
 from assocmem.contract.cost import D_V, Cost, by_width
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.form import KernelSum
-from assocmem.contract.recall import Ask
+from assocmem.contract.recall import Ask, Mass, Recall
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import Help
 from assocmem.contract.state import State
@@ -57,8 +57,9 @@ class LinearAttention(RecurrentStore):
 
     Their symbols S, Z are ours `S` (d_v, width), `z` (width). Without `normalise` there is no z and f(q) = S φ(q).
 
-    A query whose weights sum to zero (nothing stored, or no stored key shares a feature with it) recalls zeros; a sum
-    that leaves the range of the dtype raises RecallOverflowError.
+    A query whose weights sum to zero (nothing stored, or no stored key shares a feature with it) recalls zeros, and
+    `Recall.nothing` names it; a sum that leaves the range of the dtype, and keys whose features all do, raise
+    RecallOverflowError.
     A feature map that can make weights negative (an exponential series with an even number of terms) is refused
     at recall, naming the query, where the sum of weights is not clearly above zero; φ(x) = x, whose sum has no
     definite sign at all, is refused with `normalise` from the start.
@@ -83,7 +84,6 @@ class LinearAttention(RecurrentStore):
 
     equation = "f(x) = S phi(x) / (z . phi(x)), S = sum_i v_i phi(k_i)^T, z = sum_i phi(k_i)"
     summary = "Adds every pair to one matrix over features of the key, and divides by the sum of weights."
-    capabilities = Capabilities(merges="adds", forgets=True, scan="own")
 
     def check_together(self) -> None:
         """Refuse a sum of weights that may be zero; a map with and without its sum is one store, given either way."""
@@ -124,9 +124,22 @@ class LinearAttention(RecurrentStore):
         sums = {"S": state.zeros(state.d_v, width)}
         return sums | {"z": state.zeros(width)} if self.normalise else sums
 
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        """It merges, forgets and scans; where normalised it knows the sum of the weights."""
+        return _SUMMED if self.normalise else _PLAIN
+
+    def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
+        """Return the extras; features that a 16-bit state would round to zero are refused here."""
+        if is_half(state.dtype, state.xp):
+            rounded = state.xp.astype(self.feature(state.xp.astype(keys, state.xp.float32)), state.dtype)
+            self._require_features(rounded, keys)
+        return super().resolved(state, keys, extras)
+
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """S + v φ(k)^T, z + φ(k)."""
         features = self.feature(key)
+        self._require_features(features, key)
         sums = {"S": arrays["S"] + transpose(value) @ features}
         return sums | {"z": arrays["z"] + features[..., 0, :]} if self.normalise else sums
 
@@ -143,7 +156,8 @@ class LinearAttention(RecurrentStore):
         recalls = Rows(int(keys.shape[-2]))
         for at in self._blocks(keys):
             features = self.feature(keys[..., at, :])
-            asked = None if queries is None else self._asked(queries[..., at, :])
+            self._require_features(features, keys[..., at, :])
+            asked = None if queries is None else self._asked(queries[..., at, :])[0]
             after, found = outer_chunks(
                 total, features, values[..., at, :], queries=asked, read=read, chunk=self.chunk
             )  # fmt: skip
@@ -155,31 +169,51 @@ class LinearAttention(RecurrentStore):
             return {"S": transpose(total)}, joined
         return {"S": transpose(total[..., :-1]), "z": total[..., -1]}, joined
 
-    def get(self, state: State, queries: Array, ask: Ask) -> Array:
+    def get(self, state: State, queries: Array, ask: Ask) -> Recall:
         """Return S φ(q), divided by z . φ(q) where normalised; a 16-bit state is read in float32."""
         xp = namespace(queries)
         arrays = state.arrays
         if is_half(state.dtype, xp):
             arrays = {name: xp.astype(array, xp.float32) for name, array in arrays.items()}
             queries = xp.astype(queries, xp.float32)
-        found = [self._get(arrays, queries[..., at, :]) for at in self._blocks(queries)]
-        return xp.concat(found, axis=-2) if len(found) > 1 else found[0]
+        found = [self._read(arrays, queries[..., at, :], bool(state.n)) for at in self._blocks(queries)]
+        values, peaks, shares = zip(*found, strict=True)
+        if not self.normalise:
+            return Recall(xp.concat(values, axis=-2))
+        return Recall(xp.concat(values, axis=-2), mass=Mass(xp.concat(peaks, axis=-1), xp.concat(shares, axis=-1)))
 
     def form(self, d_k: int) -> KernelSum:
         """Return σ with φ(q).φ(k) = σ(q.k) for the identity and the exponential series, None in it for others."""
         return KernelSum(self.feature.sigma(d_k), normalised=self.normalise)
 
-    def _asked(self, queries: Array) -> Array:
-        return self.feature.up_to_scale(queries) if self.normalise else self.feature(queries)
+    def _asked(self, queries: Array) -> tuple[Array, Array]:
+        return self.feature.up_to_scale(queries) if self.normalise else (self.feature(queries), queries)
 
-    def _get(self, arrays: Mapping[str, Array], queries: Array) -> Array:
+    def _read(self, arrays: Mapping[str, Array], queries: Array, stored: bool) -> tuple[Array, Array, Array]:
+        """Return the recall of a block of queries, and peak and share of its mass."""
         xp = namespace(queries)
-        asked = self._asked(queries)
+        asked, log_scale = self._asked(queries)
         recall = asked @ transpose(arrays["S"])
         if not self.normalise:
-            return recall
+            return recall, recall, recall
         sums = arrays["z"][..., None, :]
-        return self._divided(recall, xp.sum(asked * sums, axis=-1), asked, lambda: sums)
+        weight = xp.sum(asked * sums, axis=-1)
+        values = self._divided(recall, weight, asked, lambda: sums, stored)
+        share = xp.astype(weight, xp.float64)
+        peak = xp.broadcast_to(-xp.astype(log_scale[..., 0], xp.float64), share.shape)
+        return values, xp.where(weight > 0, peak, xp.full_like(peak, -float("inf"))), share
+
+    def _require_features(self, features: Array, keys: Array) -> None:
+        """Refuse keys all of whose features underflow: nothing would find them again."""
+        xp = namespace(features)
+        if not self.normalise or not bool(xp.any(gone := xp.all(features == 0, axis=-1))) or not features.shape[-1]:
+            return
+        gone = gone & xp.any(self.feature.up_to_scale(keys)[0] > 0, axis=-1)
+        if bool(xp.any(gone)):
+            raise RecallOverflowError(
+                f"all features {self.feature.formula} of row {_first(gone)} of `keys` of {self.name}.write are below "
+                f"the range of {dtype_name(features.dtype)}; scale the keys (unit length), or use float64."
+            )
 
     def _from_columns(self, found: Array, before: Array, features: Array, asked: Array, read: str) -> Array:
         """Return the recalls from columns [S φ(q), z . φ(q)] that a scan gives."""
@@ -192,7 +226,9 @@ class LinearAttention(RecurrentStore):
 
         return self._divided(found[..., :-1], found[..., -1], asked, sums)
 
-    def _divided(self, recall: Array, weight: Array, asked: Array, sums: Callable[[], Array]) -> Array:
+    def _divided(
+        self, recall: Array, weight: Array, asked: Array, sums: Callable[[], Array], stored: bool = False
+    ) -> Array:
         """Return recall (..., m, d_v) / weight (..., m), the weight being asked . sums; 0 / 0 = 0.
 
         Refused are weights of which rounding may have changed the sign, and those that left the range of the dtype.
@@ -211,7 +247,8 @@ class LinearAttention(RecurrentStore):
         low = weight < float(xp.finfo(weight.dtype).smallest_normal)
         if self.feature.nonnegative and bool(xp.any(low)):
             # Below the normal numbers only a sum without any term is exact.
-            lost = lost | (low & xp.any((asked != 0) & (sums() != 0), axis=-1))
+            terms = (sums() != 0) | (stored and 0 not in asked.shape)
+            lost = lost | (low & xp.any(terms if self.feature.positive else (asked != 0) & (sums() != 0), axis=-1))
         if bool(xp.any(lost)):
             raise RecallOverflowError(
                 f"the sum of the weights of query {_first(lost)} of {self.name} left the range of "
@@ -239,6 +276,8 @@ def _lengths(asked: Array, sums: Array) -> Array:
 
 
 _AVERAGING = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
+_SUMMED = Capabilities(gives=("mass",), merges="adds", forgets=True, scan="own")
+_PLAIN = Capabilities(merges="adds", forgets=True, scan="own")
 _ADDING = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
 

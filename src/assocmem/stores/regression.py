@@ -160,7 +160,8 @@ class WeightedRegression(Store):
             return self._online(keys, queries, gamma, seen, counts)
         if self.function == "linear":
             return self._fit(state, keys[..., None, :, :], queries[..., None, :], gamma, self.ridge)
-        return self._around(state, keys, queries, gamma)
+        ages = xp.where(seen, xp.astype(counts[..., -1:] - counts, xp.float64), float("inf"))
+        return self._around(state, keys, queries, ages)
 
     def _fit(self, state: State, features: Array, asked: Array, gamma: Array, ridge: float) -> Array:
         """Return what each pair has in the fit at x, (..., m, n).
@@ -175,11 +176,13 @@ class WeightedRegression(Store):
         inverse = solve(root[..., None] * features, None, ridge=ridge, cut=tolerance(n, width, state))
         return (asked @ inverse)[..., 0, :] * root
 
-    def _around(self, state: State, keys: Array, queries: Array, gamma: Array) -> Array:
-        """Return the weights of a fit around each query, with kernel weights e^(beta k.x) gamma."""
+    def _around(self, state: State, keys: Array, queries: Array, ages: Array) -> Array:
+        """Return the weights of a fit around each query, with kernel weights e^(beta k.x) decay^age, 0 at age inf."""
         xp = ar.namespace(keys)
         logits = self._beta(state.d_k) * (queries @ transpose(keys))
-        logits = xp.where(gamma > 0, logits, xp.full_like(logits, -float("inf")))
+        # Decays join the logits before the peak is taken off: alone they may underflow where all near keys are old.
+        fading = xp.astype(xp.where(ages < float("inf"), ages * math.log(self.decay), -float("inf")), logits.dtype)
+        logits = logits + fading
         peak = xp.max(logits, axis=-1, keepdims=True)
         if not bool(xp.all(peak < float("inf"))):
             raise RecallOverflowError(
@@ -187,7 +190,7 @@ class WeightedRegression(Store):
                 "unit length or lower beta."
             )
         some = peak > -float("inf")
-        kernel = gamma * xp.exp(logits - xp.where(some, peak, xp.zeros_like(peak)))
+        kernel = xp.exp(logits - xp.where(some, peak, xp.zeros_like(peak)))
         total = xp.sum(kernel, axis=-1, keepdims=True)
         kernel = kernel / xp.where(some, total, xp.ones_like(total))
         if self.function == "constant":
