@@ -101,7 +101,7 @@ def test_capacity_answers_people_in_words(ask):
     said = ask("capacity", "softmax", "--d-k", 16, "--beta", 4, "--seed", 3)
     assert said.status == 0
     text = " ".join(said.out.split())
-    assert "softmax, beta = 4.0" in text
+    assert "softmax, beta = 4" in text
     assert "rms ratio of 1, d_k = 16, query cosine 1" in text
     assert "similarities" in text
     assert "seed 3" in text

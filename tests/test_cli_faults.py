@@ -379,7 +379,7 @@ def test_reproduce_leaves_a_page_of_somebody_else_alone(ask, tmp_path):
 def test_infinite_settings_are_words_in_json(ask):
     said = ask("capacity", "softmax", "--beta", "inf", "--d-k", "8", "--max-memories", "8", "--json")
     assert said.json["settings"] == {"beta": "inf"}
-    assert said.json["settings_used"]["sharpness"] == {"is": "Constant", "value": "inf"}
+    assert said.json["settings_used"]["sharpness"] == {"is": "Constant", "beta": "inf"}
 
 
 def test_ratios_near_the_ends_of_the_floats_have_a_capacity(ask):

@@ -24,7 +24,7 @@ from assocmem import stores, theory
 from assocmem.checks import contract
 from assocmem.cli import app
 from assocmem.maps.sharpness import Constant
-from assocmem.stores import make_store
+from assocmem.stores import entry, make_store
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "assocmem"
@@ -130,6 +130,8 @@ def test_every_command_in_a_document_exists_with_its_options(page, line):
         return
     assert words[0] in commands, page
     taken = {"--help"}.union(*((*param.opts, *param.secondary_opts) for param in commands[words[0]].params))
+    if words[0] in ("capacity", "check"):
+        taken |= {f"--{setting.name.replace('_', '-')}" for key in stores.names() for setting in entry(key).settings}
     for word in words[1:]:
         assert not word.startswith("--") or word.partition("=")[0] in taken, word
 

@@ -8,7 +8,7 @@ import typer
 
 from assocmem.cli import app
 from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table
-from assocmem.cli.settings import SET_HELP, settings_from
+from assocmem.cli.settings import SET_HELP, StoreCommand, settings_from
 
 if TYPE_CHECKING:
     from assocmem.contract.store import Store
@@ -88,7 +88,7 @@ def cite(store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP)) -> 
     print(made.source.bibtex())
 
 
-@app.command()
+@app.command(cls=StoreCommand)
 def check(
     store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
     others: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help=SET_HELP),
@@ -98,7 +98,7 @@ def check(
     from assocmem.checks import contract
     from assocmem.cli.user_code import made_store, user_code
 
-    made = made_store(store, **settings_from({}, others))
+    made = made_store(store, **settings_from(others))
     with user_code(store):
         report = contract.check(made)
     if as_json:

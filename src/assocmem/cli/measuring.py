@@ -11,21 +11,14 @@ import typer
 from assocmem.cli import app
 from assocmem.cli.describe import STORE_HELP
 from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
-from assocmem.cli.settings import SET_HELP, measurable, settings_from, within_one, writable
+from assocmem.cli.settings import SET_HELP, StoreCommand, measurable, settings_from, within_one, writable
 from assocmem.contract.errors import InputError
 
 
-@app.command()
+@app.command(cls=StoreCommand)
 def capacity(
     store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
     d_k: int = typer.Option(64, "--d-k", min=1, help="Key width."),
-    beta: float | None = typer.Option(None, "--beta", help="Sharpness on unit keys (softmax, exp-series)."),
-    terms: int | None = typer.Option(None, "--terms", help="Terms of the power series (exp-series)."),
-    power: float | None = typer.Option(None, "--power", help="Exponent (relu-power)."),
-    sharpness: str | None = typer.Option(
-        None, "--sharpness", help="Policy: constant, log-n, ssmax, qwen, yarn (softmax)."
-    ),
-    reference: float | None = typer.Option(None, "--reference", help="Reference length L of the policy (softmax)."),
     others: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help=SET_HELP),
     ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
     cosine: float = typer.Option(1.0, "--query-cosine", help="Cosine between queries and stored keys."),
@@ -42,8 +35,7 @@ def capacity(
     from assocmem.contract.results import setting
     from assocmem.lab.capacity import capacity as measure_capacity
 
-    named = {"beta": beta, "terms": terms, "power": power, "sharpness": sharpness, "reference": reference}
-    settings = settings_from(named, others)
+    settings = settings_from(others)
     measurable("--ratio", ratio)
     within_one("--query-cosine", cosine)
     made = made_store(store, **settings)

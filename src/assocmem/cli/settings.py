@@ -1,4 +1,4 @@
-"""Settings of a store from the command line: the common ones by name, any other as `--set name=value`."""
+"""Settings of a store from the command line: each is an option, `--strength 0.5`, or `--set strength=0.5`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,36 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from typer.core import TyperCommand
+
 from assocmem.contract.errors import InputError
 
-SET_HELP = "Any setting of the store, as NAME=VALUE; may be given several times."
+SET_HELP = "A setting of the store, as NAME=VALUE or as an option, --NAME VALUE (`assocmem show STORE` lists them)."
+
+
+class StoreCommand(TyperCommand):
+    """A command whose options include the settings of all stores; they come as NAME=VALUE of `--set`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Turn `--name value` into `--set name=value` where a store has a setting of that name."""
+        own = {option for param in self.get_params(ctx) for option in (*param.opts, *param.secondary_opts)}
+        given, left = iter(args), []
+        for word in given:
+            name, sign, value = word.partition("=")
+            if name not in own and name[:2] == "--" and _is_setting(name[2:].replace("-", "_"), args):
+                if not sign and (value := next(given, "")) == "":
+                    raise InputError(f"`{name}` needs a value.")
+                word = f"--set={name[2:]}={value}"
+            left.append(word)
+        return super().parse_args(ctx, left)
+
+
+def _is_setting(name: str, args: Sequence[str]) -> bool:
+    """Say whether a store has a setting called `name`; a user's own store may have any."""
+    from assocmem import stores
+
+    known = (setting.name for key in stores.names() for setting in stores.entry(key).settings)
+    return name.isidentifier() and (any(":" in word for word in args) or name in known)
 
 
 def parse(text: str) -> Any:
@@ -69,9 +96,9 @@ def as_options(sentence: str) -> str:
     return re.sub(r"`(\w+)`", lambda found: f"`{OPTIONS.get(found[1], found[1])}`", sentence)
 
 
-def settings_from(named: dict[str, Any], others: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that were given: the named options that are not None, and every NAME=VALUE."""
-    given = {name: value for name, value in named.items() if value is not None}
+def settings_from(others: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that were given as NAME=VALUE."""
+    given: dict[str, Any] = {}
     for text in others:
         name, sign, value = text.partition("=")
         if not sign or not name.strip():
