@@ -14,13 +14,20 @@ from scipy import stats
 from assocmem import theory
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.random import stream
+from assocmem.inputs.similarities import BLOCK, SimilarityLaw
 from assocmem.lab import importance_sampling as tilt
 from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
 from assocmem.lab.plan import labelled
-from assocmem.lab.run import estimates
-from assocmem.lab.similarities import TILTED, Layout, Similarities, disjoint, sums_over_pieces
-from assocmem.lab.similarity_law import BLOCK, Block, SimilarityLaw, dtype_for, sums_of_squares, weigh
-from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.lab.similarities import (
+    TILTED,
+    Layout,
+    Similarities,
+    disjoint,
+    dtype_for,
+    sums_of_squares,
+    sums_over_pieces,
+)
+from assocmem.maps.activations import GELU, Block, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.maps.sharpness import LogN, YaRN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
@@ -80,7 +87,7 @@ def test_fast_forms_equal_the_activation_as_written(sigma, dtype, near):
     s = np.linspace(-1, 1, 1001).astype(dtype)
     block = Block().load(s)
     block.power(0.0, 2)  # a shared power that is there already must not change the result
-    got = weigh(sigma, block)
+    got = sigma.on(block)
     assert got.dtype == dtype
     np.testing.assert_allclose(got, np.asarray(sigma(s.astype(float))), rtol=near, atol=near * 1e-2)
     np.testing.assert_array_equal(block.s, s)
@@ -88,8 +95,8 @@ def test_fast_forms_equal_the_activation_as_written(sigma, dtype, near):
 
 def test_a_block_forgets_the_powers_of_the_last_one():
     block = Block()
-    first = weigh(ReLU(2), block.load(np.full(5, 0.5))).copy()
-    second = weigh(ReLU(2), block.load(np.full(5, 0.25)))
+    first = ReLU(2).on(block.load(np.full(5, 0.5))).copy()
+    second = ReLU(2).on(block.load(np.full(5, 0.25)))
     assert first.tolist() == [0.25] * 5
     assert second.tolist() == [0.0625] * 5
 
@@ -323,7 +330,8 @@ def test_intervals_cover(beta):
     # in 92-98 %; for a true coverage of 95 % the test errs with probability 0.02.
     store, hits = ("store", SoftmaxAttention(beta)), []
     for seed in range(300):
-        (estimate,) = estimates(plan_of(Similarities, [store], 64, [2001], seed=seed, streams=20), workers=1)
+        plan = plan_of(Similarities, [store], 64, [2001], seed=seed, streams=20)
+        (estimate,) = (trials.estimate(seed) for trials in plan.sampler.draw(plan, 1, None))
         hits.append(estimate.low < theory.ratio(Exp(beta), 64, 2001).value < estimate.high)
     assert 0.92 <= np.mean(hits) <= 0.98
 

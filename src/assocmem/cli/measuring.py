@@ -95,7 +95,6 @@ def measure(
     from assocmem.cli.user_code import user_code
     from assocmem.contract.columns import meanings
     from assocmem.inputs import read_matrix, read_targets
-    from assocmem.lab.measure import DEFAULT_STORES
     from assocmem.lab.measure import measure as measure_keys
 
     if (queries is None) != (targets is None):
@@ -103,7 +102,7 @@ def measure(
     measurable("--ratio", ratio)
     if out is not None:
         writable(out)
-    chosen = _made(stores) or DEFAULT_STORES
+    chosen = _made(stores) or None
     array = read_matrix(keys, "keys")
     n = array.shape[-2]
     preparations = ["raw"] + ["centre"] * centre + ["whiten"] * whiten

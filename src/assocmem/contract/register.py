@@ -38,7 +38,7 @@ class Entry:
     key: its public name. variants: the class that it makes, the first by default; where there are several, `choice` is
     the setting that chooses. defaults: other ones than the class's. family: the file's noun. label: its name in prose
     and charts. colour: as #RRGGBB. article: its place among the stores whose figures the article shows (1, 2, ...),
-    0 for all others.
+    0 for all others. usual: measured where no store is named.
     """
 
     key: str
@@ -50,6 +50,7 @@ class Entry:
     label: str
     colour: str
     article: int
+    usual: bool = False
 
     @property
     def kind(self) -> type[Store]:
@@ -106,6 +107,7 @@ def register(
     label: str = "",
     colour: str = "",
     article: int = 0,
+    usual: bool = False,
 ) -> None:
     """Add a store to the register under `key` (lower case, words joined by hyphens).
 
@@ -129,4 +131,5 @@ def register(
         label or key.replace("-", " "),
         colour or PALETTE[zlib.crc32(key.encode()) % len(PALETTE)],
         article,
+        usual,
     )

@@ -18,8 +18,7 @@ from assocmem.inputs import Law
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.importance_sampling import tilt_for, tilted_mean_squares, too_sharp
 from assocmem.lab.keys import Keys, estimator_of
-from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, sigma_of
-from assocmem.lab.run import estimates, row
+from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of
 from assocmem.lab.similarities import LONGEST, Similarities
 from assocmem.maps.activations import Activation
 from assocmem.ruler.capacity import Capacity, crossing_of_curve
@@ -337,7 +336,8 @@ class _Search:
             sampler, (self.one,), self.d_k, tuple(counts), self.seed, (self.cosine,), (self.statistic,), self.d_v,
             self.keys, experiment="capacity",
         )  # fmt: skip
-        return dict(zip(counts, estimates(plan, workers=self.workers, progress=self.progress), strict=True))
+        drawn = sampler.draw(plan, self.workers, self.progress)
+        return {trials.n_memories: trials.estimate(self.seed) for trials in drawn}
 
     def _homing(self, centre: float, limit: int | None, measure: Callable[[list[int]], Curve]) -> Curve:
         """Measure around `centre`; where the crossing lies outside, move there, at most four times."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
-from assocmem.lab.similarity_law import Block, SimilarityLaw, weigh
-from assocmem.maps.activations import Activation
+from assocmem.inputs.similarities import SimilarityLaw
+from assocmem.maps.activations import Activation, Block
 
 FloatArray = np.ndarray[Any, Any]
 DRAWS = 4096
@@ -124,7 +124,7 @@ def tilted_mean_squares(
     for trial in range(trials):
         s = law.draw(stream(seed, name, d, trial))[0]
         s += tilt.c * (1 - s * s) / (1 + tilt.c * s)  # (s + c)/(1 + c s), exact also near 1
-        means[trial] = np.mean(weigh(sigma, block.load(s)) ** 2 * np.exp(tilt.log_weight(s, d)))
+        means[trial] = np.mean(sigma.on(block.load(s)) ** 2 * np.exp(tilt.log_weight(s, d)))
     return means
 
 

@@ -19,15 +19,14 @@ from assocmem.contract.results import Row
 from assocmem.inputs import checked_targets, value_law
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
-from assocmem.lab.plan import FloatArray, LabelledStore, Plan, StoreLike, Trials, all_labelled
+from assocmem.lab.plan import FloatArray, LabelledStore, Plan, StoreLike, Trials, all_labelled, row
 from assocmem.lab.rows import Rows
-from assocmem.lab.run import part_of, row, summarised
+from assocmem.lab.run import part_of
 from assocmem.ruler.capacity import crossing_of_curve
 from assocmem.ruler.geometry import key_geometry
 from assocmem.ruler.whitening import Kind, Preparation
-from assocmem.stores import entry, make_store
+from assocmem.stores import entry, make_store, names
 
-DEFAULT_STORES = ("outer-product", "squared-relu", "softmax")
 KINDS: dict[str, Kind] = {
     "raw": "raw", "centre": "centred", "centred": "centred", "whiten": "whitened", "whitened": "whitened",
 }  # fmt: skip
@@ -54,7 +53,7 @@ def measure(
     *,
     queries: Any = None,
     targets: Any = None,
-    stores: Iterable[StoreLike] = DEFAULT_STORES,
+    stores: Iterable[StoreLike] | None = None,
     beta: float | None = None,
     preparation: str | Sequence[str] = "raw",
     normalise: bool = False,
@@ -84,7 +83,8 @@ def measure(
     queries, targets : (m, d) or (heads, m, d), and (m,), optional
         Queries with the rows they ask for; by default the stored keys themselves.
     stores : iterable
-        Keys, Stores or (label, Store). `beta` is for those given by a key that takes one.
+        Keys, Stores or (label, Store); by default those that the register calls usual. `beta` is for those given by a
+        key that takes one.
     preparation : {"raw", "centre", "whiten"} or several
         Centring and whitening are fitted on `fit_share` of the rows, and all preparations are then measured on the
         others. `normalise` scales prepared keys to length one.
@@ -199,13 +199,13 @@ def _summary(given: _Given, trials: list[Trials], threshold: float, seed: int) -
     one, counts = trials[0].one, [found.n_memories for found in trials[::2]]
     base: Row = given.columns() | {"beta": one.beta(given.fitted.rank, counts[-1])}
     sharp = effective_sharpness(base["beta"], given.rows.keys, given.kind)
-    curve = [summarised(found, seed) for found in trials[::2]]
+    curve = [found.estimate(seed) for found in trials[::2]]
     refused = next((found.refusal for found in trials if found.refusal), "")
     if refused:
         return [], row(one, replace(curve[0], reason=refused), **base, note=sharp)
     rows = []
     for n, ratio, retrieval in zip(counts, curve, trials[1::2], strict=True):
-        right = summarised(retrieval, seed)
+        right = retrieval.estimate(seed)
         where: Row = {"quantity": "ratio", "n_memories": n, "estimator": retrieval.estimator, "right": right.value}
         rows.append(row(one, ratio, **base, **where, right_low=right.low, right_high=right.high))
     found = crossing_of_curve([float(n) for n in counts], curve, threshold)
@@ -234,8 +234,8 @@ def _words(given: Sequence[_Given], explained: Sequence[dict[str, str]]) -> list
 # ---------------------------------------------------------------------- what a user gives
 
 
-def _with_beta(stores: Iterable[StoreLike], beta: float | None) -> tuple[LabelledStore, ...]:
-    given = list(stores)
+def _with_beta(named: Iterable[StoreLike] | None, beta: float | None) -> tuple[LabelledStore, ...]:
+    given: list[StoreLike] = [key for key in names() if entry(key).usual] if named is None else list(named)
     if beta is not None:
         takes = [
             isinstance(what, str) and any(s.name == "beta" and not s.idle for s in entry(what).settings)

@@ -10,13 +10,15 @@ import numpy as np
 
 from assocmem import stores, theory
 from assocmem.contract.errors import InputError
-from assocmem.contract.estimate import Prediction, Statistic
+from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.form import Form, KernelSum
 from assocmem.contract.requirement import is_whole
+from assocmem.contract.results import Row
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, key_law
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.maps.activations import Activation
+from assocmem.ruler.estimate import summarise, summarise_shares
 from assocmem.stores import key_of, make_store
 
 FloatArray = np.ndarray[Any, Any]
@@ -112,6 +114,14 @@ class Trials:
     predict: Callable[[], Prediction | None] = lambda: None
     refusal: str = ""
 
+    def estimate(self, seed: int) -> Estimate:
+        """Return the statistic of the numbers with its interval."""
+        record: dict[str, Any] = {"seed": seed, "sampler": self.sampler}
+        if self.recalls:
+            return summarise_shares(self.numbers, self.recalls, definition=self.definition or "", **record)
+        record |= {"estimator": self.estimator, "definition": self.definition}
+        return summarise(self.numbers, self.statistic, **record)
+
 
 class Sampler(Protocol):
     """Draws the trials of a plan; results do not depend on the workers."""
@@ -163,3 +173,19 @@ def sigma_of(one: LabelledStore, d_k: int, n_memories: int) -> Activation:
     if sigma is None:
         raise InputError(f"{one.label} is not of the form V^T σ(K x); measure it by the keys sampler.")
     return sigma
+
+
+def row(one: LabelledStore, found: Any, theory: Prediction | None = None, **columns: Any) -> Row:
+    """Return one tidy row: the store, what was found of it (an Estimate or a Capacity), theory, and `columns`.
+
+    Theory of another statistic than the measured one goes to a column of its own. Columns: see `contract.columns`.
+    """
+    known = None if theory is None else theory.value
+    same = theory is not None and theory.statistic == found.statistic
+    return {
+        "store": one.key, "label": one.label, "statistic": found.statistic, "sampler": found.sampler,
+        "value": found.value, "low": found.low, "high": found.high, "n_trials": found.n_trials, "seed": found.seed,
+        "theory": known if same else None, "theory_quotient": None if same else known,
+        "theory_source": theory.source if theory is not None and known is not None else None,
+        "reason": found.reason, **columns,
+    }  # fmt: skip

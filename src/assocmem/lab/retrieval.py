@@ -20,9 +20,8 @@ from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.keys import NUMBERS_AT_ONCE, SAMPLER
-from assocmem.lab.plan import FloatArray, LabelledStore, StoreLike, all_labelled
+from assocmem.lab.plan import FloatArray, LabelledStore, StoreLike, all_labelled, row
 from assocmem.lab.probe import required_extras, takes_batches
-from assocmem.lab.run import row
 from assocmem.ruler.capacity import Capacity, crossing_of_curve, growth
 from assocmem.ruler.estimate import summarise_shares
 from assocmem.ruler.retrieval import retrieval_definition, top1_right

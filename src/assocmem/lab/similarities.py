@@ -12,15 +12,18 @@ import numpy as np
 
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.random import stream
+from assocmem.inputs.similarities import BLOCK, SimilarityLaw
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
 from assocmem.lab.plan import FloatArray, Plan, Trials, sigma_of
-from assocmem.lab.similarity_law import BLOCK, Block, SimilarityLaw, dtype_for, sums_of_squares, weigh
-from assocmem.maps.activations import Activation
+from assocmem.maps.activations import Activation, Block
 
 SAMPLER = "similarities"
 TILTED = "similarities, tilted"
 LONGEST = 1 << 22
+FEW_CUTS = 16
+PILOT = 8192
+ROW = 8192  # BLAS keeps dot products of this length to one thread
 
 
 @dataclass(frozen=True)
@@ -237,9 +240,40 @@ def read_stream(columns: tuple[Column, ...], d: int, dtype: str, seed: int, inde
                 wide.load(s.astype(np.float64))
             for column, found, first, cuts in here:
                 block = wide if column.dtype == "float64" else narrow
-                weights = weigh(column.sigma, block)
+                weights = column.sigma.on(block)
                 found[row, first : first + len(cuts) - 1] += sums_of_squares(weights, cuts, block.buffer("squares"))
     for column, found in zip(columns, sums, strict=True):
         if not np.all(np.isfinite(found)):
             raise NonFiniteError(f"σ(s) = {column.sigma.formula} gives NaN or infinity for some s in [-1, 1].")
     return sums
+
+
+def sums_of_squares(weights: FloatArray, cuts: FloatArray, scratch: FloatArray) -> FloatArray:
+    """Return the sums of weights² between successive cuts, in float64.
+
+    Parameters: weights (n,); cuts (k + 1,), strictly rising whole numbers in [0, n]; scratch, like weights.
+    Rounding: blockwise in the weights' dtype, below 1e-5 of each sum in float32.
+    """
+    if len(cuts) <= FEW_CUTS:
+        return np.array([_sum_of_squares(weights[a:b]) for a, b in pairwise(cuts)])
+    squares = np.multiply(weights, weights, out=scratch)[: cuts[-1]]
+    return np.add.reduceat(squares, cuts[:-1]).astype(np.float64)
+
+
+def _sum_of_squares(weights: FloatArray) -> float:
+    total = 0.0
+    for start in range(0, len(weights), ROW):
+        row = weights[start : start + ROW]
+        total += float(np.dot(row, row))
+    return total
+
+
+def dtype_for(sigma: Activation, d: int) -> np.dtype[Any]:
+    """Return float32 where it gives the sums of σ² to 1e-5 on a pilot draw, else float64."""
+    sums = []
+    for dtype in (np.float32, np.float64):
+        s = SimilarityLaw(d, np.float32, size=PILOT).draw(stream(0, "pilot", d))[0].astype(dtype)
+        with np.errstate(all="ignore"):
+            sums.append(_sum_of_squares(sigma.on(Block().load(s))))
+    close = abs(sums[0] - sums[1]) <= 1e-5 * abs(sums[1]) and sums[1] > 0
+    return np.dtype(np.float32 if close else np.float64)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 from annotated_types import Interval
 
 from assocmem.contract.arrays import Array, namespace
@@ -45,6 +46,46 @@ class Activation(WithSettings, ABC):
         """Return σ for n memories of width d_k: itself."""
         return self
 
+    def on(self, block: Block) -> np.ndarray[Any, Any]:
+        """Return σ of a block's similarities (n,); the array may be shared and must not be changed."""
+        return np.asarray(self(block.s)).astype(block.s.dtype, copy=False)
+
+
+class Block:
+    """A block of NumPy similarities, with the buffers and the powers that all activations applied to it share."""
+
+    def __init__(self) -> None:
+        self.s: np.ndarray[Any, Any] = np.empty(0)
+        self._buffers: dict[tuple[Any, ...], np.ndarray[Any, Any]] = {}
+        self._known: dict[tuple[float, int], np.ndarray[Any, Any]] = {}
+
+    def load(self, s: np.ndarray[Any, Any]) -> Block:
+        """Take the similarities `s` (n,) and forget what was worked out for the last ones."""
+        self.s = s
+        self._known.clear()
+        return self
+
+    def buffer(self, *name: Any) -> np.ndarray[Any, Any]:
+        """Return the scratch array called `name`, of the similarities' length and dtype."""
+        key = (*name, self.s.dtype.char, len(self.s))
+        if key not in self._buffers:
+            self._buffers[key] = np.empty_like(self.s)
+        return self._buffers[key]
+
+    def power(self, threshold: float, p: int) -> np.ndarray[Any, Any]:
+        """Return max(0, s - threshold)^p for a whole p >= 1, each power from the one below."""
+        key = (threshold, p)
+        if key not in self._known:
+            out = self.buffer("power", threshold, p)
+            if p > 1:
+                np.multiply(self.power(threshold, p - 1), self.power(threshold, 1), out=out)
+            elif threshold:
+                np.maximum(np.subtract(self.s, self.s.dtype.type(threshold), out=out), 0, out=out)
+            else:
+                np.maximum(self.s, 0, out=out)
+            self._known[key] = out
+        return self._known[key]
+
 
 @dataclass(frozen=True)
 class Linear(Activation):
@@ -53,6 +94,10 @@ class Linear(Activation):
     def __call__(self, s: Array) -> Array:
         """Return s."""
         return s
+
+    def on(self, block: Block) -> np.ndarray[Any, Any]:
+        """Return the similarities themselves."""
+        return block.s
 
     @property
     def formula(self) -> str:
@@ -80,6 +125,14 @@ class ReLU(Activation):
         if self.power == 3:
             return positive * s * s
         return positive**self.power
+
+    def on(self, block: Block) -> np.ndarray[Any, Any]:
+        """Return the same, whole powers by multiplication."""
+        if self.power == int(self.power) and self.power <= 8:
+            return block.power(-self.bias, int(self.power))
+        out = block.buffer("weights")
+        np.power(block.power(-self.bias, 1), self.power, out=out)
+        return out
 
     @property
     def breaks(self) -> tuple[float, ...]:
@@ -114,6 +167,13 @@ class SwiGLU(Activation):
     def __call__(self, s: Array) -> Array:
         """Return s^2 times the logistic function of s."""
         return s * s * logistic(s)
+
+    def on(self, block: Block) -> np.ndarray[Any, Any]:
+        """Return the same without temporary arrays."""
+        divisor, out = block.buffer("divisor"), block.buffer("weights")
+        np.add(np.exp(np.negative(block.s, out=divisor), out=divisor), 1, out=divisor)
+        np.divide(np.multiply(block.s, block.s, out=out), divisor, out=out)
+        return out
 
     @property
     def formula(self) -> str:
@@ -156,6 +216,16 @@ class ExpSeries(Activation):
             total = total * s * (self.beta / p) + 1
         return total
 
+    def on(self, block: Block) -> np.ndarray[Any, Any]:
+        """Return the same without temporary arrays."""
+        out, scaled = block.buffer("weights"), block.buffer("scaled")
+        np.multiply(block.s, block.s.dtype.type(self.beta), out=scaled)
+        out.fill(1)
+        for p in range(self.terms - 1, 0, -1):
+            np.multiply(np.multiply(out, scaled, out=out), block.s.dtype.type(1 / p), out=out)
+            np.add(out, 1, out=out)
+        return out
+
     @property
     def formula(self) -> str:
         """The formula."""
@@ -178,6 +248,13 @@ class Exp(Activation):
         if math.isinf(self.beta):
             raise InputError("`beta` of Exp must be finite when it is applied to similarities; got inf.")
         return namespace(s).exp(self.beta * (s - 1))
+
+    def on(self, block: Block) -> np.ndarray[Any, Any]:
+        """Return the same without temporary arrays."""
+        out = block.buffer("weights")
+        np.multiply(np.subtract(block.s, 1, out=out), block.s.dtype.type(self.beta), out=out)
+        np.exp(out, out=out)
+        return out
 
     @property
     def formula(self) -> str:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import numpy as np
-
 from assocmem import stores, theory
-from assocmem.checks.harness import Harness
-from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.kernels.recurrent import RecurrentStore
+from assocmem.lab.probe import counted_state
 from assocmem.page.offer import rounded
 from assocmem.stores import entry
 
@@ -30,13 +27,6 @@ def cards() -> dict[str, Any]:
         "every pair."
     )
     return {"about": about, "stores": [_card(key) for key in stores.names()]}
-
-
-def _held(store: Store) -> State:
-    """Return the store's state after 1000 drawn pairs of the kind it takes, with d_k = d_v = 64."""
-    harness = Harness(store, np, "page cards")
-    drawn = harness.draw(PAIRS, d_k=WIDTH, d_v=WIDTH, extras="plain")
-    return store.write(store.empty(WIDTH, WIDTH), drawn.keys, drawn.values, **drawn.extras)
 
 
 def _card(key: str) -> dict[str, Any]:
@@ -64,7 +54,7 @@ def _card(key: str) -> dict[str, Any]:
         "equation": store.equation,
         "capacity": capacity,
         "article": bool(found.article),
-        "held": _held(store).size,
+        "held": counted_state(store, WIDTH, WIDTH, PAIRS),
         "state": "fixed" if store.traits.constant_size else "grows",
         "card": words,
         "code": _code(store),

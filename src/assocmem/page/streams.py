@@ -11,8 +11,8 @@ from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
 from assocmem.contract.state import Pairs
-from assocmem.contract.store import Store
 from assocmem.inputs import key_law
+from assocmem.lab.probe import counted_state
 from assocmem.page.bars import PAGE_SEED
 from assocmem.page.offer import rounded
 from assocmem.ruler import by_weights, recall_weights
@@ -112,7 +112,7 @@ def streams(key: str, decay: float, strength: float) -> dict[str, Any]:
         "half_life": int(below[0]) if below.size else None,
         "ratio_newest": _ratio(rows, PAIRS - 1),
         "ratio_64": _ratio(rows, PAIRS - 1 - EARLIER),
-        "state": _numbers_held(store, keys[0], extras),
+        "state": counted_state(store, WIDTH, WIDTH, PAIRS),
     }
 
 
@@ -125,9 +125,3 @@ def _ratio(rows: np.ndarray[Any, Any], at: int) -> float:
     ratios = by_weights(rows[:, at], np.full(DRAWS, at))
     ratio = float(np.sqrt(np.mean(np.square(ratios))))
     return rounded([ratio], 4)[0] if ratio > ROUNDING else 0.0
-
-
-def _numbers_held(store: Store, keys: np.ndarray[Any, Any], extras: dict[str, float]) -> int:
-    everywhere = {name: np.full(PAIRS, value) for name, value in extras.items()}
-    values = key_law("sphere").draw(stream(PAGE_SEED, "page streams", "values"), PAIRS, WIDTH)
-    return store.write(store.empty(WIDTH, WIDTH), keys, values, **everywhere).size

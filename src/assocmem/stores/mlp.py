@@ -195,6 +195,7 @@ register(
     summary="MLP with ReLU^2 (Primer), the same as a GLU whose gate shares its weights.",
     label="squared ReLU",
     article=4,
+    usual=True,
 )
 register(
     "cubed-relu",

@@ -84,4 +84,4 @@ def _product(keys: Array, values: Array) -> Array:
     return columns * keys if keys.shape[-2] == 1 else columns @ keys
 
 
-register("outer-product", OuterProduct, colour="#0072B2", article=1)
+register("outer-product", OuterProduct, colour="#0072B2", article=1, usual=True)

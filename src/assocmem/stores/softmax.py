@@ -139,4 +139,4 @@ def _visible_counts(mask: Array) -> Any:
     return np.broadcast_to(total, tuple(mask.shape[:-1]))
 
 
-register("softmax", SoftmaxAttention, colour="#44AA99", article=10)
+register("softmax", SoftmaxAttention, colour="#44AA99", article=10, usual=True)
