@@ -1,4 +1,4 @@
-"""Keys of other laws, effective dimension, choice capacities, and the answer "none"."""
+"""Keys of other laws, effective dimension and retrieval capacities."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 
 import assocmem.theory
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import Exp, Linear, ReLU, SwiGLU
-from assocmem.theory import choice_capacity, effective_ratio, listwise_capacity, none, ratio
+from assocmem.theory import best_retrieval_capacity, effective_ratio, listwise_capacity, ratio, retrieval_capacity
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -162,14 +163,12 @@ def test_effective_dimension():
         effective_ratio(0.5, 10)
 
 
-def test_choice_capacities_solve_their_equations():
+def test_retrieval_capacities_solve_their_equations():
     for d in (32, 128, 4096):
-        for store, constant in (("outer-product", 8), ("optimal", 2)):
-            found = choice_capacity(d, store=store)
+        for found, constant in ((retrieval_capacity(KernelSum(Linear()), d), 8), (best_retrieval_capacity(d), 2)):
             assert constant * found.value * math.log(found.value) == pytest.approx(d * d, rel=1e-12)
             assert not found.exact
-    with pytest.raises(InputError, match="store"):
-        choice_capacity(64, store="softmax")
+    assert "no formula" in retrieval_capacity(KernelSum(ReLU(2)), 64).reason
 
 
 def test_listwise_loads():
@@ -178,12 +177,6 @@ def test_listwise_loads():
         assert listwise_capacity(100, share).value / 1e4 == pytest.approx(load, abs=6e-5)
     with pytest.raises(InputError, match="share"):
         listwise_capacity(64, 1.0)
-
-
-def test_none_keeps_its_words():
-    answer = none("capacity", "not linear in the values", statistic="median")
-    assert (answer.value, answer.log_value, answer.statistic) == (None, None, "median")
-    assert answer.reason == "not linear in the values"
 
 
 @pytest.mark.parametrize("name", [m.name for m in pkgutil.iter_modules(assocmem.theory.__path__)])

@@ -15,19 +15,9 @@ from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import Form, LeastSquares
 from assocmem.maps.activations import Exp
 from assocmem.theory import questions
-from assocmem.theory.answer import (
-    EPS,
-    checked_cosine,
-    checked_memories,
-    checked_ratio,
-    checked_width,
-    log_others,
-    none,
-    plain,
-    predict,
-    regime,
-)
-from assocmem.theory.bessel import log_mean_exp, mean_cosine
+from assocmem.theory.answer import EPS, Asked, checked, log_others, plain
+from assocmem.theory.bessel import mean_cosine
+from assocmem.theory.moments import log_ratio
 from assocmem.theory.roots import root
 
 _SHARPEST = 1e150
@@ -90,27 +80,15 @@ def design(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Desi
     >>> design(64, 2e6, 1.0, cosine=0.6).feasible
     False
     """
-    width, n, wanted = checked_width(d), checked_memories(n_memories), checked_ratio(ratio)
-    cosine = checked_cosine(cosine, width)
+    asked = Asked("largest M", *checked(d, n_memories, cosine, ratio))
+    width, n, cosine, wanted = asked.d, asked.n, asked.cosine, asked.wanted
     best = best_sharpness(d, cosine)
     top = _SHARPEST if best.value is None else best.value
-    target = math.log(wanted)
-    sharpness = _smallest(lambda b: _log_ratio(width, n, b, cosine) - target, top)
-    largest = _largest(width, wanted, cosine, best.value)
+    sharpness = _smallest(lambda b: log_ratio(Exp(b), width, log_others(n), cosine) - math.log(wanted), top)
+    largest = _largest(asked, best.value)
     reached = questions.ratio(Exp(top if sharpness is None else sharpness), width, n, cosine=cosine)
-    return Design(
-        d=d,
-        n_memories=n,
-        ratio=wanted,
-        cosine=cosine,
-        feasible=sharpness is not None,
-        sharpness=sharpness,
-        logit_scale=None if sharpness is None else sharpness / width,
-        reached=reached,
-        best_sharpness=best,
-        largest=largest,
-        sentence=_sentence(n, wanted, sharpness, best, largest, reached),
-    )
+    scale, words = None if sharpness is None else sharpness / width, _sentence(asked, sharpness, best, largest, reached)
+    return Design(d, n, wanted, cosine, sharpness is not None, sharpness, scale, reached, best, largest, words)
 
 
 def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
@@ -122,26 +100,26 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
     >>> round(best_sharpness(64, 0.6).value, 3)
     29.753
     """
-    width = checked_width(d)
-    cosine = checked_cosine(cosine, width)
-    words = regime(width, cosine)
-    source = "root b of I_{d/2}(2b)/I_{d/2-1}(2b) = ρ"
+    asked = Asked("best sharpness", *checked(d, 1.0, cosine))
+    width, cosine, gap, source = asked.d, asked.cosine, 1 - asked.cosine, "root b of I_{d/2}(2b)/I_{d/2-1}(2b) = ρ"
+    error = 0.0
     if cosine == 1:
         reason = "no finite one at cosine 1: the ratio falls with every increase of sharpness"
-        return none("best sharpness", reason, regime=words, source=source)
+        return asked.none(reason, regime=asked.regime, source=source)
     if cosine <= 0:
-        return predict("best sharpness", -math.inf, regime=words, source=source)
-    if cosine < 1e-9:  # the left side is 2 b/d there
-        return predict("best sharpness", math.log(cosine) + math.log(width / 2), regime=words, source=source)
-    gap = 1 - cosine
-    if gap < _NEAR and width > 1:  # there 1 - I/I = (d-1)/(2 κ) - (d-1)(d-3)/(8 κ²) + ..., κ = 2 b
+        log = -math.inf
+    elif cosine < 1e-9:  # the left side is 2 b/d there
+        log = math.log(cosine) + math.log(width / 2)
+    elif gap < _NEAR and width > 1:  # there 1 - I/I = (d-1)/(2 κ) - (d-1)(d-3)/(8 κ²) + ..., κ = 2 b
         log = math.log((width - 1) / (4 * gap)) + math.log1p(-(width - 3) * gap / (2 * (width - 1)))
-        return predict("best sharpness", log, regime=words, source=source, error=gap * gap + 4 * EPS)
-    high = width * cosine / (1 - cosine * cosine) + width
-    best = root(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high)
-    # The mean cosine is a difference of logarithms of size d, right to some d eps; its slope in ln b is near the gap.
-    error = 64 * EPS * (1 + 1 / gap) * (1 + width / 4)
-    return predict("best sharpness", math.log(best), regime=words, source=source, error=error)
+        error = gap * gap + 4 * EPS
+    else:
+        high = width * cosine / (1 - cosine * cosine) + width
+        log = math.log(root(lambda b: mean_cosine(2 * b, width) - cosine, 0.0, high))
+        # The mean cosine is a difference of logarithms of size d, right to some d eps; its slope in ln b is near the
+        # gap.
+        error = 64 * EPS * (1 + 1 / gap) * (1 + width / 4)
+    return asked.predict(log, source=source, error=error)
 
 
 def requirement(form: Form | None, d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Requirement:
@@ -153,31 +131,22 @@ def requirement(form: Form | None, d: int, n_memories: float, ratio: float, cosi
     >>> requirement(ReLU(2), 64, 2000, 1.0).feasible, requirement(ReLU(2), 64, 3000, 1.0).feasible
     (True, False)
     """
+    wanted = math.log(checked(d, ratio=ratio)[3])
     reached = questions.ratio(form, d, n_memories, cosine=cosine)
     largest = questions.capacity(form, d, ratio=ratio, cosine=cosine)
     if isinstance(form, LeastSquares) and cosine != 1:
         reason = "with a noisy query the ratio peaks at M = d, so there is no one largest M"
-        largest = none("capacity", reason, statistic=reached.statistic)
-    return _required(reached, largest, ratio)
-
-
-def _required(reached: Prediction, largest: Prediction, ratio: float) -> Requirement:
-    wanted = math.log(checked_ratio(ratio))
+        largest = Asked("capacity", d).none(reason, statistic=reached.statistic)
     if reached.value is None and reached.log_value is None:
-        feasible = False if reached.reason.startswith(("infinite", "no recall")) else None
-        return Requirement(
-            feasible, reached, largest, f"no: {reached.reason}." if feasible is False else reached.reason
-        )
+        if not reached.reason.startswith(("infinite", "no recall")):
+            return Requirement(None, reached, largest, reached.reason)
+        return Requirement(False, reached, largest, f"no: {reached.reason}.")
     log = -math.inf if reached.log_value is None else reached.log_value
     feasible = log <= wanted + 1e-12
     sentence = f"{'yes' if feasible else 'no'}: the {reached.statistic} ratio is {_number(reached)}"
     if largest.value is not None or largest.log_value is not None:
         sentence += f"; it serves up to M = {_number(largest)} at a ratio of {plain(ratio)}"
     return Requirement(feasible, reached, largest, sentence + ".")
-
-
-def _log_ratio(d: float, n: float, b: float, cosine: float) -> float:
-    return 0.5 * (log_others(n) + log_mean_exp(2 * b, d)) + b * (1 - cosine)
 
 
 def _smallest(above: Callable[[float], float], top: float) -> float | None:
@@ -193,19 +162,18 @@ def _smallest(above: Callable[[float], float], top: float) -> float | None:
     return root(above, low, high)
 
 
-def _largest(d: float, ratio: float, cosine: float, best: float | None) -> Prediction:
-    if best is None and d > 1:
-        reason = "no limit: with a query equal to its key a larger sharpness serves any M"
-        return none("largest M", reason, regime=regime(d, cosine))
-    found = questions.capacity(Exp(math.inf if best is None else best), d, ratio=ratio, cosine=cosine)
-    return replace(found, quantity="largest M")
+def _largest(asked: Asked, best: float | None) -> Prediction:
+    if best is None and asked.d > 1:
+        return asked.none(
+            "no limit: with a query equal to its key a larger sharpness serves any M", regime=asked.regime
+        )
+    sigma = Exp(math.inf if best is None else best)
+    return replace(questions.capacity(sigma, asked.d, ratio=asked.wanted, cosine=asked.cosine), quantity=asked.quantity)
 
 
-def _sentence(
-    n: float, ratio: float, sharpness: float | None, best: Prediction, largest: Prediction, reached: Prediction
-) -> str:
+def _sentence(asked: Asked, sharpness: float | None, best: Prediction, largest: Prediction, reached: Prediction) -> str:
     limit = "any M" if largest.value is None and largest.log_value is None else f"M = {_number(largest)}"
-    task = f"M = {plain(n)} memories at a ratio of {plain(ratio)}"
+    task = f"M = {plain(asked.n)} memories at a ratio of {plain(asked.wanted)}"
     if sharpness is None and limit == "any M":
         return f"{task} need a sharpness above {plain(_SHARPEST)}, where the ratio is still {_number(reached)}."
     if sharpness is None:

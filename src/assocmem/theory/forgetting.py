@@ -24,13 +24,8 @@ import numpy as np
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import ChannelDecay, Decay, DeltaRule, Momentum
-from assocmem.theory.answer import EPS, known, log_of
-from assocmem.theory.questions import (
-    Asked,
-    answer_old_value_left,
-    answer_ratio_by_age,
-    answer_signal_by_age,
-)
+from assocmem.theory import questions
+from assocmem.theory.answer import EPS, Asked, log_of
 
 QUOTIENT = "quotient of root mean squares"
 _NOTHING = "nothing is left of the pair"
@@ -40,13 +35,13 @@ Moments = np.ndarray[Any, np.dtype[np.float64]]
 # ------------------------------------------------------------------ a matrix that decays
 
 
-@answer_signal_by_age.register
+@questions.answer_signal_by_age.register
 def _(form: Decay, asked: Asked) -> Prediction:
     """decay^age, where the matrix decays before each write: the same for every key, so every statistic is this."""
     return asked.predict(_times(asked.age, log_of(form.decay)), regime="any unit keys", source="decay^age")
 
 
-@answer_ratio_by_age.register
+@questions.answer_ratio_by_age.register
 def _(form: Decay, asked: Asked) -> Prediction:
     """sqrt(sum over the other ages m of decay^(2m) / d) / decay^age; none where decay 0 has left nothing."""
     n, age, log, words = asked.n, asked.age, 2 * log_of(form.decay), _words(asked.d)
@@ -58,12 +53,12 @@ def _(form: Decay, asked: Asked) -> Prediction:
     return asked.predict(total, regime=words, source="E cos^2 = 1/d, weights decay^age", error=n * EPS)
 
 
-@answer_old_value_left.register
+@questions.answer_old_value_left.register
 def _(form: Decay, asked: Asked) -> Prediction:
-    return answer_signal_by_age(form, asked)
+    return questions.answer_signal_by_age(form, asked)
 
 
-@answer_signal_by_age.register
+@questions.answer_signal_by_age.register
 def _(form: ChannelDecay, asked: Asked) -> Prediction:
     """Every channel and key coordinate decays by itself (Mamba's diagonal).
 
@@ -89,12 +84,13 @@ def _(form: ChannelDecay, asked: Asked) -> Prediction:
 # ------------------------------------------------------------------ the delta rule
 
 
-@answer_signal_by_age.register
+@questions.answer_signal_by_age.register
 def _(form: DeltaRule, asked: Asked) -> Prediction:
     """Later writes disturb older pairs. mean: decay^n (1 - b/d)^n; rms: decay^n sqrt((1 - 1/d) p^n + q^n/d)."""
     d, n, b, words = asked.d, asked.age, form.strength, _words(asked.d)
-    _require_rms_or_mean(asked)
     fading = _times(n, log_of(form.decay))
+    if asked.statistic not in ("rms", "mean"):
+        return asked.unknown(form)
     if asked.statistic == "mean":
         if b > d:
             return asked.none("its mean changes sign with every pair, as strength > d")
@@ -103,7 +99,7 @@ def _(form: DeltaRule, asked: Asked) -> Prediction:
     return asked.predict(fading + log, regime=words, source="E P k k^T P in closed form", error=n * EPS)
 
 
-@answer_ratio_by_age.register
+@questions.answer_ratio_by_age.register
 def _(form: DeltaRule, asked: Asked) -> Prediction:
     """Root mean square interference over root mean square signal, at strength b and age n.
 
@@ -128,11 +124,11 @@ def _(form: DeltaRule, asked: Asked) -> Prediction:
     return asked.predict(log, regime=_words(d), source=words, statistic=QUOTIENT, error=count * EPS)
 
 
-@answer_old_value_left.register
+@questions.answer_old_value_left.register
 def _(form: DeltaRule, asked: Asked) -> Prediction:
     if asked.n != 1:
         return asked.unknown(form)
-    return known(asked.quantity, abs(1 - form.strength) * form.decay, "the key itself is the only one")
+    return asked.known(abs(1 - form.strength) * form.decay, "the key itself is the only one")
 
 
 def log_geometric(log_r: float, count: float) -> float:
@@ -156,12 +152,12 @@ def _log_moments(d: float, n: int, b: float) -> tuple[float, float]:
 # ------------------------------------------------------------------ training with momentum
 
 
-@answer_signal_by_age.register
+@questions.answer_signal_by_age.register
 def _(form: Momentum, asked: Asked) -> Prediction:
     """Cost: linear in the age. Without momentum the delta rule's numbers, to rounding."""
-    rule, n, words = _Rule(asked.d, form), asked.age, _words(asked.d)
-    _require_rms_or_mean(asked)
-    mean = asked.statistic == "mean"
+    rule, n, words, mean = _Rule(asked.d, form), asked.age, _words(asked.d), asked.statistic == "mean"
+    if asked.statistic not in ("rms", "mean"):
+        return asked.unknown(form)
     share = rule.means(n) if mean else float(rule.after(rule.fresh(), n)[0, 0].sum())
     if mean and share <= 0:
         return asked.none("its mean is not above zero at this age", regime=words)
@@ -169,7 +165,7 @@ def _(form: Momentum, asked: Asked) -> Prediction:
     return asked.predict(log, regime=words, source="recursion of the moments", error=8 * (n + 1) * EPS)
 
 
-@answer_ratio_by_age.register
+@questions.answer_ratio_by_age.register
 def _(form: Momentum, asked: Asked) -> Prediction:
     """Root mean square interference over root mean square signal. Cost: linear in M.
 
@@ -244,11 +240,6 @@ class _Rule:
         kick = 2 * aa / (d * (d + 2))
         kick[1] += (aa[0] + d * aa[1]) / (d * (d + 2))
         return np.asarray(moved - self.c / d * (cross[:, None] + cross[None, :]) + self.c**2 * kick)
-
-
-def _require_rms_or_mean(asked: Asked) -> None:
-    if asked.statistic not in ("rms", "mean"):
-        raise InputError(f"`statistic` must be 'rms' or 'mean'; got {asked.statistic!r}.")
 
 
 def _times(n: int, log: float) -> float:

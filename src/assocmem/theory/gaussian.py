@@ -8,29 +8,20 @@ they miss the ratio by a factor of 5.6.
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import Activation, Exp
 from assocmem.maps.sharpness import Sharpness
-from assocmem.theory.answer import (
-    checked_cosine,
-    checked_memories,
-    checked_ratio,
-    checked_width,
-    log_others,
-    none,
-    predict,
-)
+from assocmem.theory.answer import Asked, checked, log_others
 from assocmem.theory.moments import Normal, log_mean_square, log_signal
-from assocmem.theory.quadrature import LogValue
 
+Weighing: TypeAlias = KernelSum | Activation | Sharpness
 _SOURCE = "Gaussian approximation s ~ N(0, 1/d)"
 
 
-def gaussian_ratio(
-    form: KernelSum | Activation | Sharpness, d: int, n_memories: float, *, cosine: float = 1.0
-) -> Prediction:
+def gaussian_ratio(form: Weighing, d: int, n_memories: float, *, cosine: float = 1.0) -> Prediction:
     """Return the Gaussian approximation of the rms ratio; a Sharpness stands for softmax with beta(M).
 
     sqrt(M-1) times the root of E σ(s)^2, s ~ N(0, 1/d), over |σ(ρ)|; for the exponential sqrt(M) e^(beta^2/d - beta).
@@ -40,45 +31,39 @@ def gaussian_ratio(
     >>> round(gaussian_ratio(Exp(8.0), 64, 1024).value, 4)
     0.0292
     """
-    width, n = checked_width(d), checked_memories(n_memories)
-    cosine = checked_cosine(cosine, width)
-    sigma = form.at(n, d)
-    words = _words(width, cosine)
-    moment, own = log_mean_square(sigma, Normal(width)), log_signal(sigma, cosine)
-    if math.isnan(moment.log) or own.log == -math.inf:
-        return none("ratio", _reason(moment), regime=words, source=_SOURCE)
-    count = math.log(n) if isinstance(sigma, Exp) else log_others(n)
-    log = 0.5 * (count + moment.log) - own.log
-    return predict("ratio", log, regime=words, source=_SOURCE, exact=False, error=moment.error + own.error)
+    return _answer(form, Asked("ratio", *checked(d, n_memories, cosine)))
 
 
-def gaussian_capacity(
-    form: KernelSum | Activation | Sharpness, d: int, *, ratio: float = 1.0, cosine: float = 1.0
-) -> Prediction:
+def gaussian_capacity(form: Weighing, d: int, *, ratio: float = 1.0, cosine: float = 1.0) -> Prediction:
     """Return the Gaussian approximation of the capacity, ratio^2 σ(ρ)^2 / E σ(s)^2, as the article prints it.
 
     >>> from assocmem.maps.activations import Exp, Linear, ReLU
     >>> [round(gaussian_capacity(s, 64).value) for s in (Linear(), ReLU(), ReLU(2), ReLU(3), Exp(8.0))]
     [64, 128, 2731, 34953, 1202604]
     """
-    width, wanted = checked_width(d), checked_ratio(ratio)
-    cosine = checked_cosine(cosine, width)
-    words = _words(width, cosine)
+    asked = Asked("capacity", *checked(d, 1.0, cosine, ratio))
     if form.depends_on_n:
-        return none("capacity", "beta depends on M; `capacity` follows it", regime=words, source=_SOURCE)
-    sigma = form.at(1, d)
-    moment, own = log_mean_square(sigma, Normal(width)), log_signal(sigma, cosine)
-    if math.isnan(moment.log) or own.log == -math.inf or moment.log == -math.inf:
-        return none("capacity", _reason(moment), regime=words, source=_SOURCE)
-    log = 2 * math.log(wanted) + 2 * own.log - moment.log
-    return predict("capacity", log, regime=words, source=_SOURCE, exact=False, error=moment.error + 2 * own.error)
+        return asked.none("beta depends on M; `capacity` follows it", regime=_words(asked), source=_SOURCE)
+    return _answer(form, asked)
 
 
-def _words(d: float, cosine: float) -> str:
-    return f"s ~ N(0, 1/d), d = {d:g}, query cosine {cosine:g}; leading order in large d and M"
+def _answer(form: Weighing, asked: Asked) -> Prediction:
+    sigma = form.at(asked.n, asked.d)  # type: ignore[arg-type]
+    if sigma is None:
+        return asked.unknown(form)
+    moment, own = log_mean_square(sigma, Normal(asked.d)), log_signal(sigma, asked.cosine)
+    capacity = asked.quantity == "capacity"
+    if math.isnan(moment.log) or own.log == -math.inf or (capacity and moment.log == -math.inf):
+        reason = "no finite value: the signal or the interference is 0"
+        if math.isnan(moment.log):
+            reason = "no Gaussian approximation: this activation is known on [-1, 1] only"
+        return asked.none(reason, regime=_words(asked), source=_SOURCE)
+    count = math.log(asked.n) if isinstance(sigma, Exp) else log_others(asked.n)
+    log, error = 0.5 * (count + moment.log) - own.log, moment.error + own.error
+    if capacity:
+        log, error = 2 * math.log(asked.wanted) + 2 * own.log - moment.log, error + own.error
+    return asked.predict(log, regime=_words(asked), source=_SOURCE, exact=False, error=error)
 
 
-def _reason(moment: LogValue) -> str:
-    if math.isnan(moment.log):
-        return "no Gaussian approximation: this activation is known on [-1, 1] only"
-    return "no finite value: the signal or the interference is 0"
+def _words(asked: Asked) -> str:
+    return f"s ~ N(0, 1/d), d = {asked.d:g}, query cosine {asked.cosine:g}; leading order in large d and M"

@@ -14,34 +14,24 @@ from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import Activation, Exp
 from assocmem.maps.sharpness import Sharpness
-from assocmem.theory.answer import known, log_others, plus_one, power, regime
+from assocmem.theory import questions
+from assocmem.theory.answer import Asked, log_others, plus_one, power
 from assocmem.theory.key_laws import law_ratio
 from assocmem.theory.moments import Sphere, log_mean_square, log_signal
-from assocmem.theory.questions import (
-    LARGEST,
-    Asked,
-    answer_capacity,
-    answer_old_value_left,
-    answer_ratio,
-    answer_ratio_by_age,
-    answer_signal_by_age,
-)
-
-_NO_SIGNAL = "no recall at this cosine: the target's own weight σ(ρ) is 0"
-_KEPT = "a pair's weight is σ(1) whatever is written after it"
+from assocmem.theory.questions import LARGEST
 
 
-@answer_ratio.register
+@questions.answer_ratio.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
-    return asked.unknown(form) if form.sigma is None else answer_ratio(form.sigma, asked)
+    return asked.unknown(form) if form.sigma is None else questions.answer_ratio(form.sigma, asked)
 
 
-@answer_ratio.register
+@questions.answer_ratio.register
 def _(sigma: Sharpness, asked: Asked) -> Prediction:
-    return answer_ratio(sigma.at(asked.n, asked.d), asked)  # type: ignore[arg-type]
+    return questions.answer_ratio(sigma.at(asked.n, asked.d), asked)  # type: ignore[arg-type]
 
 
-@answer_ratio.register
+@questions.answer_ratio.register
 def _(sigma: Activation, asked: Asked) -> Prediction:
     """sqrt((M-1) E σ(s)^2) / |σ(ρ)|. Cost: microseconds for closed forms, about a millisecond by quadrature."""
     if asked.statistic != "rms":
@@ -49,7 +39,7 @@ def _(sigma: Activation, asked: Asked) -> Prediction:
     if asked.law != "sphere":
         return law_ratio(sigma, asked)
     others, own = log_mean_square(sigma, Sphere(asked.d)), log_signal(sigma, asked.cosine)
-    words, source = regime(asked.d, asked.cosine), others.method
+    words, source = asked.regime, others.method
     if asked.n == 1 and (own.log > -math.inf or isinstance(sigma, Exp)):
         return asked.predict(-math.inf, regime=words, source=source)
     if own.log == -math.inf:
@@ -58,12 +48,12 @@ def _(sigma: Activation, asked: Asked) -> Prediction:
     return asked.predict(log, regime=words, source=source, error=0.5 * others.error + own.error)
 
 
-@answer_capacity.register
+@questions.answer_capacity.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
-    return asked.unknown(form) if form.sigma is None else answer_capacity(form.sigma, asked)
+    return asked.unknown(form) if form.sigma is None else questions.answer_capacity(form.sigma, asked)
 
 
-@answer_capacity.register
+@questions.answer_capacity.register
 def _(sigma: Activation, asked: Asked) -> Prediction:
     """M = 1 + ratio^2 σ(ρ)^2 / E σ(s)^2; none where no other memory ever interferes, as then no M is too large."""
     if asked.statistic != "rms":
@@ -71,7 +61,7 @@ def _(sigma: Activation, asked: Asked) -> Prediction:
     if asked.law != "sphere":
         return asked.none(f"there is no formula for keys by the law {asked.law!r}")
     others, own = log_mean_square(sigma, Sphere(asked.d)), log_signal(sigma, asked.cosine)
-    words, source = regime(asked.d, asked.cosine), others.method
+    words, source = asked.regime, others.method
     if own.log == -math.inf:
         return asked.none(_lost(sigma), regime=words, source=source)
     if others.log == -math.inf:
@@ -84,26 +74,26 @@ def _(sigma: Activation, asked: Asked) -> Prediction:
     return asked.predict(log, regime=words, source=source, error=others.error + 2 * own.error)
 
 
-@answer_signal_by_age.register
+@questions.answer_signal_by_age.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
     if form.sigma is None or form.normalised:
         return asked.unknown(form)
-    return asked.predict(0.0, regime="any unit keys", source=_KEPT)
+    return asked.predict(0.0, regime="any unit keys", source="a pair's weight is σ(1) whatever is written after it")
 
 
-@answer_ratio_by_age.register
+@questions.answer_ratio_by_age.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
-    return answer_ratio(form, replace(asked, age=0))
+    return questions.answer_ratio(form, replace(asked, age=0))
 
 
-@answer_old_value_left.register
+@questions.answer_old_value_left.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
     if not form.normalised:
-        return known(asked.quantity, 1.0, "the first writing's weight does not depend on the second")
-    return known(asked.quantity, 0.5, "the key itself is the only one") if asked.n == 1 else asked.unknown(form)
+        return asked.known(1.0, "the first writing's weight does not depend on the second")
+    return asked.known(0.5, "the key itself is the only one") if asked.n == 1 else asked.unknown(form)
 
 
 def _lost(sigma: Activation) -> str:
     if isinstance(sigma, Exp):
         return "infinite: at infinite sharpness a noisy query is taken by any key nearer to it than its own"
-    return _NO_SIGNAL
+    return "no recall at this cosine: the target's own weight σ(ρ) is 0"

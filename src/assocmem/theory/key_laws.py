@@ -10,20 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
 from assocmem.maps.activations import Activation, Exp, Linear
-from assocmem.theory.answer import EPS, checked_cosine, checked_memories, log_of, log_others, none, predict
+from assocmem.theory.answer import EPS, Asked, checked, log_of, log_others
 from assocmem.theory.moments import Sphere, log_mean_square, log_signal
-from assocmem.theory.quadrature import Floats, LogValue, edges_on_sphere, log_abs, log_integral, log_integral_of_square
-from assocmem.theory.questions import Asked
+from assocmem.theory.quadrature import (
+    Floats,
+    LogValue,
+    edges_on_sphere,
+    log_integral,
+    log_integral_of_square,
+    log_mean_of_two,
+)
 from assocmem.theory.similarity_law import log_density
 
-Settings: TypeAlias = Mapping[str, Any]
 _NO_SIGNAL = "no recall at this cosine: the target's own weight is 0"
 
 
@@ -70,12 +75,13 @@ def effective_ratio(d_effective: float, n_memories: float, *, cosine: float = 1.
     """
     if not (math.isfinite(d_effective) and d_effective >= 1):
         raise InputError(f"`d_effective` must be a finite number >= 1; got {d_effective!r}.")
-    n, cosine = checked_memories(n_memories), checked_cosine(cosine, 2)
+    _, n, cosine, _ = checked(2, n_memories, cosine)
+    asked = Asked("ratio", 2, n, cosine)
     words = f"unit keys with mean square cosine 1/{d_effective:g}, query cosine {cosine:g}; M counts the target"
     if cosine == 0:
-        return none("ratio", _NO_SIGNAL, regime=words)
+        return asked.none(_NO_SIGNAL, regime=words)
     log = 0.5 * (log_others(n) - math.log(d_effective)) - math.log(abs(cosine))
-    return predict("ratio", log, regime=words, source="E cos^2 = 1/d_eff")
+    return asked.predict(log, regime=words, source="E cos^2 = 1/d_eff")
 
 
 def _from_moment(others: LogValue, sigma: Activation, asked: Asked, words: str) -> Prediction:
@@ -95,11 +101,11 @@ def _from_moment(others: LogValue, sigma: Activation, asked: Asked, words: str) 
 # ------------------------------------------------------------------ keys that share a direction: ln E σ(s)^2
 
 
-def _equal_cosine(sigma: Activation, d: float, settings: Settings) -> LogValue:
+def _equal_cosine(sigma: Activation, d: float, settings: Mapping[str, Any]) -> LogValue:
     return _sharing(sigma, d, _within_unit("rho", settings.get("rho")))
 
 
-def _clustered(sigma: Activation, d: float, settings: Settings) -> LogValue:
+def _clustered(sigma: Activation, d: float, settings: Mapping[str, Any]) -> LogValue:
     """The mixture: one cluster with probability 1/clusters, else two independent uniform keys."""
     clusters = settings.get("clusters")
     if clusters is None or clusters < 1:
@@ -115,8 +121,7 @@ def _sharing(sigma: Activation, d: float, shared: float) -> LogValue:
     """Return ln E σ(c + (1-c) t)^2, t the similarity of uniform keys of width d - 1, c = `shared`."""
     method = "E σ(c + (1-c) t)^2, t of width d - 1"
     if shared == 1 or d == 1 or (d == 2 and not isinstance(sigma, Linear | Exp)):
-        both = log_abs(sigma, np.array([1.0, 1.0 if shared == 1 else 2 * shared - 1]))
-        return LogValue(float(np.logaddexp(2 * both[0], 2 * both[1])) - math.log(2), 8 * EPS, method)
+        return log_mean_of_two(sigma, 1.0, 1.0 if shared == 1 else 2 * shared - 1)
     if isinstance(sigma, Linear):
         return LogValue(math.log(shared**2 + (1 - shared) ** 2 / (d - 1)), 8 * EPS, method)
     if isinstance(sigma, Exp):
@@ -131,10 +136,7 @@ def _sharing(sigma: Activation, d: float, shared: float) -> LogValue:
     return replace(found, method=method)
 
 
-_SHARED: dict[str, Callable[[Activation, float, Settings], LogValue]] = {
-    "equal-cosine": _equal_cosine,
-    "clustered": _clustered,
-}
+_SHARED = {"equal-cosine": _equal_cosine, "clustered": _clustered}
 
 # ------------------------------------------------------------------ the outer product: ln of the ratio, or why not
 
@@ -171,12 +173,9 @@ def _varying(asked: Asked, rank: float, moment: Callable[[], LogValue]) -> LogVa
     return LogValue(0.5 * (log_others(asked.n) + found.log), 0.5 * found.error, found.method)
 
 
-_LINEAR: dict[str, Callable[[Asked], LogValue | str]] = {
-    "signs": _signs,
-    "orthonormal": _orthonormal,
-    "gaussian": _gaussian,
-    "spectrum": _spectrum,
-}
+_LINEAR: Mapping[str, Callable[[Asked], LogValue | str]] = {
+    "signs": _signs, "orthonormal": _orthonormal, "gaussian": _gaussian, "spectrum": _spectrum,
+}  # fmt: skip
 
 
 def _log_spectrum_moment(values: Floats) -> LogValue:

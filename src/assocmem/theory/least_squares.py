@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction, Statistic
 from assocmem.contract.form import LeastSquares
-from assocmem.theory.answer import EPS, checked_memories, checked_width, known, log_of, predict
-from assocmem.theory.questions import Asked, answer_capacity, answer_old_value_left, answer_ratio, steady_statistic
+from assocmem.theory.answer import EPS, Asked, checked, log_of
+from assocmem.theory.questions import answer_capacity, answer_old_value_left, answer_ratio, steady_statistic
 from assocmem.theory.roots import root
 from assocmem.theory.similarity_law import log_gamma_ratio
 
@@ -40,23 +39,21 @@ _SOURCES = {
 @answer_ratio.register
 def _(form: LeastSquares, asked: Asked) -> Prediction:
     """0 for M <= d, then rising to meet the outer product's. Keys: "gaussian" (exact) or "sphere" (approximate)."""
-    if asked.law not in _SOURCES:
-        return asked.none(f"there is no formula for least squares of keys by the law {asked.law!r}")
-    _require_statistic(asked.statistic)
+    d, n, statistic, law, words = asked.d, asked.n, asked.statistic, asked.law, _words(asked)
+    if law not in _SOURCES or statistic not in ("mean", "rms", "median"):
+        return asked.none(f"there is no formula for the {statistic} of least squares of keys by the law {law!r}")
     if asked.cosine != 1 or form.ridge != 0:
         return _noisy_ratio(form.ridge, asked)
-    d, n, statistic, words, source = asked.d, asked.n, asked.statistic, _words(asked), _SOURCES[asked.law]
     if n <= d:
-        return asked.predict(
-            -math.inf, regime=words, source="recall of stored keys is exact for M <= d (independent keys)"
-        )
-    log = _log_ratio(d, n - d, asked.law, statistic)
+        source = "recall of stored keys is exact for M <= d (independent keys)"
+        return asked.predict(-math.inf, regime=words, source=source)
+    log = _log_ratio(d, n - d, law, statistic)
     if math.isinf(log):
         need = "d > 2" if statistic == "rms" else "d > 1"
         reason = f"the {statistic} over Gaussian keys is infinite at d = {d:g} (it needs {need})"
-        return asked.none(reason, regime=words, source=source)
+        return asked.none(reason, regime=words, source=_SOURCES[law])
     error = 1e-12 if statistic == "median" else 16 * EPS * (1 + abs(log))
-    return asked.predict(log, regime=words, source=source, exact=_exact(asked), error=error)
+    return asked.predict(log, regime=words, source=_SOURCES[law], exact=law == "gaussian" or d == 1, error=error)
 
 
 @answer_capacity.register
@@ -66,14 +63,13 @@ def _(form: LeastSquares, asked: Asked) -> Prediction:
     Solved for M - d in log space. With a noisy query (|cosine| below 1) over unit keys it is the first M, which lies
     below d - 1, of the one statistic that has a theory there: beyond the peak at M = d the ratio may be lower again.
     """
-    _require_statistic(asked.statistic)
     if form.ridge:
         return asked.none("least squares with a ridge has a formula for its ratio, none for its capacity")
-    if asked.law not in _SOURCES:
-        return asked.none(f"there is no formula for least squares of keys by the law {asked.law!r}")
+    d, law, statistic, target = asked.d, asked.law, asked.statistic, math.log(asked.wanted)
+    if law not in _SOURCES or statistic not in ("mean", "rms", "median"):
+        return asked.none(f"there is no formula for the {statistic} of least squares of keys by the law {law!r}")
     if abs(asked.cosine) != 1:
         return _noisy_capacity(asked)
-    d, law, statistic, target = asked.d, asked.law, asked.statistic, math.log(asked.wanted)
     words, source = _words(asked), _SOURCES[law]
     if math.isinf(_log_ratio(d, 1.0, law, statistic)):
         reason = f"the {statistic} of the ratio is infinite for every M > d at d = {d:g}"
@@ -90,13 +86,13 @@ def _(form: LeastSquares, asked: Asked) -> Prediction:
         log = math.log(d)
     else:
         log = math.log(d + math.exp(root(above, low, high)))
-    return asked.predict(log, regime=words, source=source, exact=_exact(asked), error=1e-11)
+    return asked.predict(log, regime=words, source=source, exact=law == "gaussian" or d == 1, error=1e-11)
 
 
 @answer_old_value_left.register
 def _(form: LeastSquares, asked: Asked) -> Prediction:
     if form.ridge == 0 and asked.n <= asked.d:
-        return known(asked.quantity, 0.5, "least squares of independent keys takes the mean of equal keys' values")
+        return asked.known(0.5, "least squares of independent keys takes the mean of equal keys' values")
     return asked.unknown(form)
 
 
@@ -113,11 +109,9 @@ def optimal_rule(d: int, n_memories: float) -> Prediction:
     >>> optimal_rule(64, 128).value
     1.0
     """
-    width, n = checked_width(d), checked_memories(n_memories)
-    log = 0.5 * math.log(n / width - 1) if n > width else -math.inf
-    return predict(
-        "ratio", log, regime=_words(Asked("ratio", width)), source="sqrt(M/d - 1), from trace P = d", exact=False
-    )
+    asked = Asked("ratio", *checked(d, n_memories))
+    log = 0.5 * math.log(asked.n / asked.d - 1) if asked.n > asked.d else -math.inf
+    return asked.predict(log, regime=_words(asked), source="sqrt(M/d - 1), from trace P = d", exact=False)
 
 
 def _noisy_ratio(ridge: float, asked: Asked) -> Prediction:
@@ -184,7 +178,7 @@ def _noisy_capacity(asked: Asked) -> Prediction:
     return asked.predict(log, regime=words, source=_GRAM + ", solved for M", statistic=_NOISY, exact=False)
 
 
-def _log_ratio(d: float, excess: float, law: str, statistic: Statistic) -> float:
+def _log_ratio(d: float, excess: float, law: str, statistic: str) -> float:
     """Return ln of the statistic of sqrt((1-P)/P) for M - d = `excess` > 0; inf where it does not exist."""
     if law == "sphere":
         if d == 1:
@@ -248,15 +242,6 @@ def _square(load: float, ridge: float, noise: float) -> float:
     left = m * (ridge * m + load - 1) if ridge > 1 else 1 - ridge * m  # one number, two forms without cancellation
     spread = left / root  # m - lambda m', as m' = m (1+m) / root and lambda m^2 + b m = 1
     return spread * (1 / (m * m) + noise * (1 + 1 / m) ** 2)
-
-
-def _exact(asked: Asked) -> bool:
-    return asked.law == "gaussian" or asked.d == 1
-
-
-def _require_statistic(statistic: str) -> None:
-    if statistic not in ("mean", "rms", "median"):
-        raise InputError(f"`statistic` must be 'mean', 'rms' or 'median'; got {statistic!r}.")
 
 
 def _words(asked: Asked) -> str:

@@ -19,7 +19,6 @@ from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.maps.activations import Activation
 from assocmem.theory.answer import EPS
-from assocmem.theory.similarity_law import log_density
 
 Floats: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -37,18 +36,10 @@ class LogValue:
     method: str
 
 
-def log_mean_of_square(sigma: Activation, d: float) -> LogValue:
-    """Return ln E σ(s)^2 over the similarities of independent uniform unit keys, by quadrature in θ = arcsin s.
-
-    Parameters: `sigma`, finite on [-1, 1]; `d`, 1 or any number >= 2. The panels start at multiples of 1/sqrt(d)
-    and at σ's break points, so that a kink costs nothing where it is stated and some bisection where it is not.
-    Raises InputError where σ is not finite. Cost: some thousand evaluations of σ.
-    """
-    if d == 1:
-        both = log_abs(sigma, np.array([-1.0, 1.0]))
-        return LogValue(float(np.logaddexp(2 * both[0], 2 * both[1])) - math.log(2), 4 * EPS, "mean over s = -1 and 1")
-    density = lambda theta: log_density(theta, d)  # noqa: E731
-    return log_integral_of_square(sigma, density, np.sin, edges_on_sphere(d, sigma.breaks))
+def log_mean_of_two(sigma: Activation, first: float, second: float) -> LogValue:
+    """Return ln of the mean of σ^2 over two similarities, equally likely."""
+    both = log_abs(sigma, np.array([first, second]))
+    return LogValue(float(np.logaddexp(2 * both[0], 2 * both[1])) - math.log(2), 4 * EPS, "mean of two")
 
 
 def log_integral_of_square(
@@ -98,13 +89,12 @@ def log_integral(integrand: Callable[[Floats], Floats], edges: Floats) -> LogVal
             lost = float(np.logaddexp(lost, np.log(change[~open_].sum()) + total))
         if not open_.any():
             break
-        left, right = _join(left[open_], middle[open_]), _join(middle[open_], right[open_])
-        coarse = _join(first[open_], second[open_])
+        left, right, coarse = (
+            np.concatenate([a[open_], b[open_]]) for a, b in ((left, middle), (middle, right), (first, second))
+        )
     total = _log_sum(np.concatenate(kept))
-    rounding = 16 * EPS * (1 + abs(total))
-    return LogValue(
-        total, min(math.exp(min(lost - total, 700)), 1e300) + rounding, "adaptive Gauss-Legendre quadrature"
-    )
+    error = min(math.exp(min(lost - total, 700)), 1e300) + 16 * EPS * (1 + abs(total))
+    return LogValue(total, error, "adaptive Gauss-Legendre quadrature")
 
 
 def edges_on_sphere(d: float, breaks: tuple[float, ...]) -> Floats:
@@ -148,7 +138,3 @@ def _panels(integrand: Callable[[Floats], Floats], left: Floats, right: Floats) 
 def _log_sum(logs: Floats) -> float:
     top = float(logs.max())
     return top if top == -math.inf else top + math.log(math.fsum(np.exp(logs - top)))
-
-
-def _join(first: Floats, second: Floats) -> Floats:
-    return np.concatenate([first, second])

@@ -6,56 +6,14 @@ without one, gets "none" with a reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
-from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction, Statistic
-from assocmem.contract.form import Form
-from assocmem.theory import answer
-from assocmem.theory.answer import checked_age, checked_cosine, checked_memories, checked_ratio, checked_width
+from assocmem.theory.answer import Asked, checked, checked_age
 
-SIGNAL, LEFT = "signal left", "old value left"
 LARGEST = 1e300
 """The M up to which a capacity is looked for where the sharpness follows M."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question, its numbers checked: what `ratio`, `capacity` and the questions about ages hand to a form's answer.
-
-    n: memories M; of a capacity the largest M to look for. wanted: the ratio that a capacity is asked for. settings:
-    of the law of keys. age: pairs written after the target; of old values the keys that were written again.
-    """
-
-    quantity: str
-    d: float
-    n: float = 1.0
-    cosine: float = 1.0
-    statistic: Statistic = "rms"
-    law: str = "sphere"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    wanted: float = 1.0
-    age: int = 0
-    d_v: int = 64
-
-    def none(self, reason: str, *, regime: str = "", source: str = "", statistic: str = "") -> Prediction:
-        """Return the answer "none", with its reason."""
-        statistic = statistic or self.statistic
-        return answer.none(self.quantity, reason, statistic=statistic, regime=regime, source=source)
-
-    def predict(self, log_value: float, **how: Any) -> Prediction:
-        """Return the prediction e^log_value; see `answer.predict`."""
-        return answer.predict(self.quantity, log_value, **{"statistic": self.statistic} | how)
-
-    def unknown(self, form: Any) -> Prediction:
-        """Return the answer of a form for which there is no formula; InputError for what is no form."""
-        if not isinstance(form, Form | None):
-            raise InputError(f"`form` must be a store's form, an Activation, a Sharpness or None; got {form!r}.")
-        words = "this store" if form is None else form.words
-        return self.none(f"there is no formula for {words} that gives the {self.quantity}")
 
 
 def ratio(
@@ -108,8 +66,7 @@ def ratio(
     >>> ratio(None, 64, 10).reason
     'there is no formula for this store that gives the ratio'
     """
-    width, n = checked_width(d), checked_memories(n_memories)
-    return answer_ratio(form, Asked("ratio", width, n, checked_cosine(cosine, width), statistic, law, settings))
+    return answer_ratio(form, Asked("ratio", *checked(d, n_memories, cosine), statistic, law, settings))
 
 
 def capacity(
@@ -134,9 +91,7 @@ def capacity(
     >>> [round(capacity(LeastSquares(), 64, statistic=s, law="gaussian").value) for s in ("mean", "rms", "median")]
     [127, 126, 128]
     """
-    width, end, wanted = checked_width(d), checked_memories(largest), checked_ratio(ratio)
-    cosine = checked_cosine(cosine, width)
-    return answer_capacity(form, Asked("capacity", width, end, cosine, statistic, law, wanted=wanted))
+    return answer_capacity(form, Asked("capacity", *checked(d, largest, cosine, ratio), statistic, law))
 
 
 def signal_by_age(form: Any, d: int, age: int, *, statistic: Statistic = "rms", d_v: int = 64) -> Prediction:
@@ -151,8 +106,7 @@ def signal_by_age(form: Any, d: int, age: int, *, statistic: Statistic = "rms", 
     >>> [round(signal_by_age(DeltaRule(), 64, 64, statistic=s).value, 4) for s in ("mean", "rms")]
     [0.365, 0.3726]
     """
-    asked = Asked(SIGNAL, checked_width(d), statistic=statistic, age=checked_age(age), d_v=d_v)
-    return answer_signal_by_age(form, asked)
+    return answer_signal_by_age(form, Asked("signal left", *checked(d), statistic, age=checked_age(age), d_v=d_v))
 
 
 def ratio_by_age(form: Any, d: int, n_memories: float, age: int) -> Prediction:
@@ -165,8 +119,8 @@ def ratio_by_age(form: Any, d: int, n_memories: float, age: int) -> Prediction:
     >>> ratio_by_age(Decay(1.0), 64, 65, 10).value, round(ratio_by_age(DeltaRule(), 64, 1000, 30).value, 3)
     (1.0, 1.237)
     """
-    n = checked_memories(n_memories)
-    return answer_ratio_by_age(form, Asked("ratio", checked_width(d), n, age=checked_age(age, n)))
+    numbers = checked(d, n_memories)
+    return answer_ratio_by_age(form, Asked("ratio", *numbers, age=checked_age(age, numbers[1])))
 
 
 def old_value_left(form: Any, d: int, n_memories: int, rewritten: int) -> Prediction:
@@ -179,8 +133,22 @@ def old_value_left(form: Any, d: int, n_memories: int, rewritten: int) -> Predic
     >>> old_value_left(Decay(1.0), 64, 10, 5).value, old_value_left(LeastSquares(), 64, 10, 5).value
     (1.0, 0.5)
     """
-    asked = Asked(LEFT, checked_width(d), checked_memories(n_memories), statistic="median", age=checked_age(rewritten))
+    asked = Asked("old value left", *checked(d, n_memories), "median", age=checked_age(rewritten))
     return answer_old_value_left(form, asked)
+
+
+def retrieval_capacity(form: Any, d: int) -> Prediction:
+    """Return the n at which all n recalls of a d x d store stop picking the right one of n values, d_k = d_v = d.
+
+    Known for the outer product: d^2 = 8 n ln n. Asymptotic: at d of about 128 the chance that all n are right is near
+    1/2 there, below that it is lower. `best_retrieval_capacity` has the conjecture for the best matrix there is.
+
+    >>> from assocmem.contract.form import KernelSum
+    >>> from assocmem.maps.activations import Linear
+    >>> round(retrieval_capacity(KernelSum(Linear()), 128).value, 2)
+    349.67
+    """
+    return answer_retrieval_capacity(form, Asked("retrieval capacity", *checked(d), statistic="threshold"))
 
 
 def _unknown(form: Any, asked: Asked) -> Prediction:
@@ -189,7 +157,7 @@ def _unknown(form: Any, asked: Asked) -> Prediction:
 
 answer_ratio, answer_capacity = singledispatch(_unknown), singledispatch(_unknown)
 answer_signal_by_age, answer_ratio_by_age = singledispatch(_unknown), singledispatch(_unknown)
-answer_old_value_left = singledispatch(_unknown)
+answer_old_value_left, answer_retrieval_capacity = singledispatch(_unknown), singledispatch(_unknown)
 """What a form's file registers its answers with: functions of the form and of what is asked."""
 
 

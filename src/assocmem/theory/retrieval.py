@@ -1,4 +1,4 @@
-"""Choice capacity of a linear store: how many pairs one matrix serves where a value need only be told from others.
+"""Retrieval capacity of a linear store: how many pairs one matrix serves where a value need only be told from others.
 
 Reference formulas of the literature for d_k = d_v = d and C = M candidates, all asymptotic in d. They count
 something else than `capacity`; the two never share a column.
@@ -7,40 +7,36 @@ something else than `capacity`; the two never share a column.
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
-from assocmem.theory.answer import checked_width, predict
-
-_CONSTANTS = {
-    "outer-product": (8.0, "sharp transition at d^2 = 8 n ln n (Barnfield, Kim, Nichani, Lee and Lu 2026)"),
-    "optimal": (2.0, "conjectured transition at d^2 = 2 n ln n (Giorlandino, Goldt and Maillard 2026)"),
-}
+from assocmem.contract.form import KernelSum
+from assocmem.maps.activations import Linear
+from assocmem.theory.answer import Asked, checked
+from assocmem.theory.questions import answer_retrieval_capacity
 
 
-def choice_capacity(d: int, *, store: Literal["outer-product", "optimal"] = "outer-product") -> Prediction:
-    """Return the n with d^2 = c n ln n, at which all n recalls of a d x d store stop picking the right one of n values.
+@answer_retrieval_capacity.register
+def _(form: KernelSum, asked: Asked) -> Prediction:
+    """The outer product alone: a gap of variance 2n/d^2 against n^2 comparisons."""
+    if not isinstance(form.sigma, Linear) or form.normalised:
+        return asked.unknown(form)
+    return _solved(asked, 8.0, "sharp transition at d^2 = 8 n ln n (Barnfield, Kim, Nichani, Lee and Lu 2026)")
 
-    Parameters: `d`, width of unit keys and values; `store`, "outer-product" (c = 8: a gap of variance 2n/d^2 against
-    n^2 comparisons) or "optimal" (c = 2, the best matrix, conjectured). Solved as n = x/W(x), x = d^2/c.
 
-    Asymptotic: at d of about 128 the chance that all n are right is near 1/2 there, below that it is lower.
+def best_retrieval_capacity(d: int) -> Prediction:
+    """Return the conjectured `retrieval_capacity` of the best d x d matrix there is, n with d^2 = 2 n ln n."""
+    asked = Asked("retrieval capacity", *checked(d), statistic="threshold")
+    return _solved(asked, 2.0, "conjectured transition at d^2 = 2 n ln n (Giorlandino, Goldt and Maillard 2026)")
 
-    >>> n = choice_capacity(128).value
-    >>> round(8 * n * math.log(n) / 128**2, 12)
-    1.0
-    """
+
+def _solved(asked: Asked, constant: float, source: str) -> Prediction:
+    """Return the n with d^2 = constant n ln n: n = x/W(x), x = d^2/constant."""
     from scipy.special import lambertw
 
-    width = checked_width(d)
-    if store not in _CONSTANTS:
-        raise InputError(f"`store` must be 'outer-product' or 'optimal'; got {store!r}.")
-    constant, source = _CONSTANTS[store]
-    x = width * width / constant
-    log = math.log(x / lambertw(x).real)
-    words = f"unit keys and values, d_k = d_v = {d:g}, n candidates, all n right; asymptotic in d"
-    return predict("choice capacity", log, regime=words, source=source, statistic="threshold", exact=False, error=1e-14)
+    x = asked.d * asked.d / constant
+    words = f"unit keys and values, d_k = d_v = {asked.d:g}, n candidates, all n right; asymptotic in d"
+    return asked.predict(math.log(x / lambertw(x).real), regime=words, source=source, exact=False, error=1e-14)
 
 
 def listwise_capacity(d: int, share: float) -> Prediction:
@@ -54,16 +50,14 @@ def listwise_capacity(d: int, share: float) -> Prediction:
     """
     from scipy.special import ndtr, ndtri
 
-    width = checked_width(d)
+    asked = Asked("listwise capacity", *checked(d), statistic="threshold")
     if not 0 < share < 1:
         raise InputError(f"`share` must lie in (0, 1); got {share!r}.")
     kappa = _bell(float(ndtri(share))) / share
-    log = 2 * math.log(width) - math.log((kappa * kappa + 1) * float(ndtr(kappa)) + kappa * _bell(kappa))
+    log = 2 * math.log(asked.d) - math.log((kappa * kappa + 1) * float(ndtr(kappa)) + kappa * _bell(kappa))
     words = f"random keys and values, d_k = d_v = {d:g}, beating the mean of the top {share:g}; asymptotic in d"
     source = "listwise load alpha_c (Barnfield, Kim, Nichani, Lee and Lu 2026)"
-    return predict(
-        "listwise capacity", log, regime=words, source=source, statistic="threshold", exact=False, error=1e-14
-    )
+    return asked.predict(log, regime=words, source=source, exact=False, error=1e-14)
 
 
 def _bell(x: float) -> float:

@@ -42,24 +42,10 @@ def log_gamma_ratio(x: float, a: float) -> float:
     return a * math.log(x) + growth + stirling_remainder(x + a) - stirling_remainder(x)
 
 
-def log_abs_moment(q: float, d: float) -> float:
-    """Return ln E |s|^q for q > 0: |s|^2 is Beta(1/2, (d-1)/2), so E |s|^q = B((q+1)/2, (d-1)/2) / B(1/2, (d-1)/2).
-
-    >>> round(math.exp(log_abs_moment(2, 64)) * 64, 12)
-    1.0
-    """
-    return log_gamma_ratio(0.5, q / 2) - log_gamma_ratio(d / 2, q / 2)
-
-
-def log_normaliser(d: float) -> float:
-    """Return ln of the constant c in the density c (cos θ)^(d-2): Γ(d/2) / (sqrt(π) Γ((d-1)/2)), d >= 2."""
-    return log_gamma_ratio((d - 1) / 2, 0.5) - 0.5 * math.log(math.pi)
-
-
 def log_density(theta: np.ndarray[Any, Any], d: float) -> np.ndarray[Any, Any]:
-    """Return ln of the density of θ = arcsin s at `theta`, any shape, for d >= 2."""
+    """Return ln of the density c (cos θ)^(d-2) of θ = arcsin s; c = Γ(d/2) / (sqrt(π) Γ((d-1)/2)), d >= 2."""
     if d == 2:
         return np.full_like(theta, -math.log(math.pi))
+    log_c = log_gamma_ratio((d - 1) / 2, 0.5) - 0.5 * math.log(math.pi)
     with np.errstate(divide="ignore"):
-        logs: np.ndarray[Any, Any] = log_normaliser(d) + (d - 2) * np.log(np.cos(theta))
-    return logs
+        return np.asarray(log_c + (d - 2) * np.log(np.cos(theta)))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from assocmem.contract.estimate import Prediction
 from assocmem.maps.sharpness import Sharpness
-from assocmem.theory.answer import EPS, plus_one, power, regime
-from assocmem.theory.moments import Sphere, log_mean_square, log_signal
-from assocmem.theory.questions import Asked, answer_capacity
+from assocmem.theory.answer import EPS, Asked, plus_one, power
+from assocmem.theory.moments import log_ratio
+from assocmem.theory.questions import answer_capacity
 from assocmem.theory.roots import lowest, root
 
 _STEP = 0.25  # spacing of the search in ln(M - 1)
@@ -33,9 +33,10 @@ def _(rule: Sharpness, asked: Asked) -> Prediction:
     wanted, end = math.log(asked.wanted), asked.n
 
     def above(y: float) -> float:
-        return _log_ratio(rule, asked.d, y, asked.cosine) - wanted
+        sigma = rule.at(1 + math.exp(y), asked.d)  # type: ignore[arg-type]
+        return log_ratio(sigma, asked.d, y, asked.cosine) - wanted
 
-    words, source = regime(asked.d, asked.cosine) + "; beta = beta(M)", "exact ratio at beta(M), solved for ln M"
+    words, source = asked.regime + "; beta = beta(M)", "exact ratio at beta(M), solved for ln M"
     curve = _trace(above, min(-20.0, 2 * wanted - 20), math.log(end - 1) if end > 1 else -19.0)
     if not curve.rises:
         return asked.none(_not_reached(curve, end, wanted), regime=words, source=source)
@@ -56,13 +57,6 @@ class _Curve:
     falls: list[float]
 
 
-def _log_ratio(rule: Sharpness, d: float, y: float, cosine: float) -> float:
-    """Return ln of the rms ratio at M = 1 + e^y."""
-    sigma = rule.at(1 + math.exp(y), d)  # type: ignore[arg-type]
-    own = log_signal(sigma, cosine).log
-    return math.inf if own == -math.inf else 0.5 * (y + log_mean_square(sigma, Sphere(d)).log) - own
-
-
 def _trace(above: Callable[[float], float], start: float, end: float) -> _Curve:
     """Return the curve over [start, end]: even steps, the extrema between them that may hide a zero, the zeros."""
     steps = max(2, math.ceil((end - start) / _STEP))
@@ -72,20 +66,16 @@ def _trace(above: Callable[[float], float], start: float, end: float) -> _Curve:
         turns_up = values[i] < values[i - 1] and values[i] < values[i + 1] and values[i] > 0
         turns_down = values[i] > values[i - 1] and values[i] > values[i + 1] and values[i] < 0
         if turns_up or turns_down:
-            y = _extremum(above, points[i - 1], points[i + 1], 1.0 if turns_up else -1.0)
+            sign = 1.0 if turns_up else -1.0
+            y = lowest(lambda y, sign=sign: sign * above(y), points[i - 1], points[i + 1], within=1e-9)  # type: ignore[misc]
             at = i if y < points[i] else i + 1
             points.insert(at, y)
             values.insert(at, above(y))
     zeros: dict[bool, list[float]] = {True: [], False: []}
     for i in range(len(points) - 1):
         if (values[i] < 0) != (values[i + 1] < 0):
-            zero = root(above, points[i], points[i + 1])
-            zeros[values[i] < 0].append(zero)
+            zeros[values[i] < 0].append(root(above, points[i], points[i + 1]))
     return _Curve(points, values, zeros[True], zeros[False])
-
-
-def _extremum(f: Callable[[float], float], low: float, high: float, sign: float) -> float:
-    return lowest(lambda y: sign * f(y), low, high, within=1e-9)
 
 
 def _not_reached(curve: _Curve, end: float, wanted: float) -> str:
