@@ -183,7 +183,11 @@ def test_the_rms_over_queries_is_the_mean_of_their_squares():
     found = GivenRows(drawn("rms", shape=(2, 20, 4)), causal=True, drop=[0]).ratios()
     squares = np.exp(found.log_mean_square(50))
     assert found.over_queries().ratio(50)[..., 0] == pytest.approx(np.sqrt(np.nanmean(squares, axis=-1)), rel=EXACT)
-    assert found.heaviest() == pytest.approx(np.nanmax(squares, axis=-1) / np.nansum(squares, axis=-1), rel=EXACT)
+    rms, heaviest = found.rms(50)
+    assert rms == pytest.approx(np.sqrt(np.nanmean(squares, axis=-1)), rel=EXACT)
+    assert heaviest == pytest.approx(np.nanmax(squares, axis=-1) / np.nansum(squares, axis=-1), rel=EXACT)
+    as_it_stands = np.exp(found.log_mean_square())
+    assert found.rms()[0] == pytest.approx(np.sqrt(np.nanmean(as_it_stands, axis=-1)), rel=EXACT)
 
 
 def test_targets_are_named_or_the_strongest_row_seen():
@@ -191,6 +195,7 @@ def test_targets_are_named_or_the_strongest_row_seen():
     best = np.argmax(queries @ keys.T, axis=1)
     strongest, named = (GivenRows(keys, queries, target=t).ratios() for t in ("strongest", best))
     assert np.array_equal(strongest.ratio(), named.ratio())
+    assert np.array_equal(GivenRows(keys, queries, target="strongest").targets(), best)
     assert (strongest.log_mean_square(2) <= 0).all()
     left_out = GivenRows(keys, queries, target=np.array([-1, *best[1:]])).ratios()
     assert left_out.asked.tolist() == [False, True, True, True, True]

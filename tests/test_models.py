@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 from assocmem.contract.errors import FileFormatError, InputError
 from assocmem.models import open_checkpoint, open_network
 from assocmem.models.architectures import GGUF, HUGGING_FACE
-from assocmem.models.network import readable
+from assocmem.models.words import readable
 from trained import CONFIGURED, minilm, needed, random_network, smollm2
 
 NEAR = {"rtol": 1e-4, "atol": 1e-5}
@@ -294,7 +294,7 @@ def test_vocabularies_of_every_tokeniser_are_read(saved, tmp_path):
     }
     (tmp_path / "tokenizer.json").write_text(json.dumps(written))
     assert open_checkpoint(tmp_path).vocabulary == ("<s>", "▁a", "", "<x>")
-    assert readable("▁a") == " a"
+    assert readable(["▁a"]) == (" a",)
 
 
 @pytest.mark.parametrize("name", ["falcon", "t5", "gpt_oss"])

@@ -21,7 +21,9 @@ from .contract.traits import Extra as Extra
 from .contract.traits import Source as Source
 from .contract.traits import Traits as Traits
 from .lab.capacity import capacity as capacity
+from .lab.heads import measure_attention as measure_attention
 from .lab.measure import measure as measure
+from .lab.opened import open_model as open_model
 from .lab.run import curves as curves
 from .memory import Memory as Memory
 from .stores import make_store as make_store

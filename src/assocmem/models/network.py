@@ -16,6 +16,7 @@ from assocmem.models.architectures import ACTIVATIONS, ARCHITECTURES, Architectu
 from assocmem.models.checkpoint import Checkpoint, open_checkpoint
 from assocmem.models.layers import AttentionLayer, Embedding, MLPLayer, Norm
 from assocmem.models.tensors import Numbers
+from assocmem.models.words import readable
 
 
 def open_network(path: str | os.PathLike[str]) -> Network:
@@ -160,7 +161,7 @@ class Network:
         return Embedding(
             rows, rows if tied else self.checkpoint.tensor(output), tied,
             math.sqrt(self.width) if self.kind.embedding_scaled else 1.0,
-            tuple(readable(token) for token in self.checkpoint.vocabulary), self._stored(name.removesuffix(".weight")),
+            readable(self.checkpoint.vocabulary), self._stored(name.removesuffix(".weight")),
         )  # fmt: skip
 
     def _layer(self, layer: int) -> str:
@@ -238,12 +239,3 @@ class Network:
         kinds = {self.checkpoint.tensors[name].stored for name in (m + ".weight" for m in modules)
                  if name in self.checkpoint.tensors}  # fmt: skip
         return ", ".join(sorted(kinds))
-
-
-def readable(token: str) -> str:
-    """Return a token as text: the signs that tokenisers put for a space or a new line are turned back.
-
-    >>> readable("Ġking"), readable("▁king"), readable("##ing"), readable("Ċ")
-    (' king', ' king', '##ing', '\\n')
-    """
-    return token.replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")

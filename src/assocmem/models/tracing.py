@@ -7,10 +7,11 @@ CHECKED, in every layer, or the model is refused by name.
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,8 @@ import numpy as np
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import FileFormatError, InputError, MissingExtraError
 from assocmem.models.architectures import HUGGING_FACE
-from assocmem.models.network import readable
 from assocmem.models.tensors import Numbers
+from assocmem.models.words import readable
 
 Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -157,9 +158,11 @@ def trace_text(live: LiveModel, text: Any, *, length: int | None = None, mlp: Se
         raise InputError(f"`text` must be a text, numbers of tokens (n,) or pixels (3, h, w); got shape {ids.shape}.")
     ids = ids[:length]
     _require_length(len(ids), _context(live.network), live.network.config.model_type)
-    spelt = [str(i) for i in ids] if live.tokenizer is None else live.tokenizer.convert_ids_to_tokens(ids.tolist())
-    return capture(live.network, {"input_ids": torch.as_tensor(ids)[None]}, notes=live.notes, mlp=mlp,
-                   tokens=tuple(readable(token) for token in spelt))  # fmt: skip
+    tokens = tuple(str(i) for i in ids)
+    if live.tokenizer is not None:
+        tokens = readable(live.tokenizer.convert_ids_to_tokens(ids.tolist()), live.tokenizer.get_vocab())
+    inputs = {"input_ids": torch.as_tensor(ids)[None]}
+    return capture(live.network, inputs, notes=live.notes, mlp=mlp, tokens=tokens)
 
 
 def capture(
@@ -322,7 +325,8 @@ def _quietly(transformers: Any) -> Iterator[None]:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        # What is left are the bars of libraries that ask nobody, and warnings.
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

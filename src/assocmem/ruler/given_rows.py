@@ -27,7 +27,9 @@ from assocmem.ruler.ratio import Floats, Indices, checked_numbers
 
 Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-BLOCK = 1 << 18
+Scale: TypeAlias = "float | Floats"
+
+BLOCK = 1 << 16
 """Weights held at once."""
 NEWTON_STEPS = 60
 """Steps at most in the search for a factor; about ten are taken."""
@@ -101,13 +103,17 @@ class RowRatios:
         others = np.max(self.others, axis=-1, keepdims=True)
         return RowRatios(others, np.where(np.isposinf(top), top, shift), means[0], means[1])
 
-    def heaviest(self) -> Floats:
-        """Return the share of the mean square that one query holds (...): near 1 the rms speaks of that query alone."""
-        logs = np.where(self.asked, self.log_mean_square(2), -np.inf)
+    def rms(self, n_memories: float | None = None) -> tuple[Floats, Floats]:
+        """Return the root mean square over queries of the ratio among M memories, and one query's largest share of it.
+
+        Both (...); None: among all that each sees. Where the share is near 1 the rms speaks of that query alone.
+        """
+        logs = np.where(self.asked, self.log_mean_square(n_memories), -np.inf)
         top = np.max(logs, axis=-1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            shares = np.where(logs == top, 1.0, np.exp(logs - top))
-        return np.asarray(np.where(np.isneginf(top[..., 0]), np.nan, 1.0 / np.sum(shares, axis=-1)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = np.sum(np.where(logs == top, 1.0, np.exp(logs - top)), axis=-1)
+            mean = top[..., 0] + np.log(total / np.maximum(np.sum(self.asked, axis=-1), 1))
+            return np.exp(0.5 * mean), np.asarray(np.where(np.isneginf(top[..., 0]), np.nan, 1.0 / total))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,15 +205,18 @@ class GivenRows:
             object.__setattr__(self, "mask", mask)
         object.__setattr__(self, "target", _target(self.target, shape, n, self.causal))
 
-    def ratios(self, scale: float = 1.0) -> RowRatios:
-        """Return every query's mean square ratio as a function of M; `scale` multiplies the (soft-capped) logits."""
+    def ratios(self, scale: Scale = 1.0) -> RowRatios:
+        """Return every query's mean square ratio as a function of M.
+
+        `scale`, one number or one for each head (...), multiplies the soft-capped logits.
+        """
         others, numbers = np.zeros(self.queries.shape[:-1], np.int64), np.full((3, *self.queries.shape[:-1]), np.nan)
         for block in self._blocks(scale):
             others[block.at] = block.counts
             numbers[(slice(None), *block.at)] = block.moments()
         return RowRatios(others, *numbers)
 
-    def strongest(self, count: int, scale: float = 1.0) -> tuple[Indices, Floats]:
+    def strongest(self, count: int, scale: Scale = 1.0) -> tuple[Indices, Floats]:
         """Return the `count` rows that interfere most with each query, strongest first.
 
         Returns
@@ -222,6 +231,13 @@ class GivenRows:
         for block in self._blocks(scale):
             names[block.at], found[block.at] = block.strongest(shape[-1])
         return names, found
+
+    def targets(self) -> Indices:
+        """Return the row that each query asks for (..., m), -1 where it sees none."""
+        found = np.full(self.queries.shape[:-1], -1)
+        for block in self._blocks(1.0):
+            found[block.at] = np.where(block.found, block.target, -1)
+        return found
 
     def logit_factors(self, memories: Sequence[float], ratio: float = 1.0) -> Floats:
         """Return by how much each query's logits must grow for its ratio among M memories to be `ratio`.
@@ -256,7 +272,7 @@ class GivenRows:
                 found[(*block.at, place)] = factors
         return found
 
-    def share_of(self, position: int, scale: float = 1.0) -> Floats:
+    def share_of(self, position: int, scale: Scale = 1.0) -> Floats:
         """Return the share that one row has in the absolute weights of all rows seen, dropped ones too (..., m).
 
         0 where a query does not see the row. The mass of an attention sink is `share_of(0)`.
@@ -269,36 +285,39 @@ class GivenRows:
             found[block.at] = block.share()
         return found
 
-    def _blocks(self, scale: float, asked: int | None = None) -> Iterator[_Block]:
+    def _blocks(self, scale: Scale, asked: int | None = None) -> Iterator[_Block]:
         """Yield the weights block by block; with `asked` every query asks for that row and nothing is dropped."""
-        m, n = self.queries.shape[-2], self.keys.shape[-2]
-        grouped = 1 if self.keys.ndim == 2 else self.queries.shape[-3] // self.keys.shape[-3]
+        heads, m, n = self.queries.shape[:-2], self.queries.shape[-2], self.keys.shape[-2]
+        grouped = self.queries.shape[-3] // self.keys.shape[-3] if heads else 1
         kept = np.ones(n, dtype=bool)
         if asked is None:
             kept[list(self.drop)] = False
+        scales = np.broadcast_to(np.asarray(scale, np.float64), heads)
+        same = self.mask is None or self.mask.ndim == 2
         step = max(1, BLOCK // n)
-        for head in np.ndindex(self.queries.shape[:-2]):
-            shared = (*head[:-1], head[-1] // grouped) if head else ()
-            keys = np.asarray(self.keys[shared], np.float64)
-            gates, values = (None if x is None else np.asarray(x[shared], np.float64)
-                             for x in (self.gates, self.values))  # fmt: skip
-            for start in range(0, m, step):
-                at = (*head, slice(start, min(start + step, m)))
-                seen = self._seen(at)
-                # Rows that no query of the block sees, above all later ones, cost nothing.
-                c = n if seen is None else int(np.max(np.flatnonzero(seen.any(axis=0)), initial=0)) + 1
-                x = np.asarray(self.queries[at], np.float64)
-                seen = np.broadcast_to(kept, (len(x), n))[:, :c] if seen is None else (seen & kept)[:, :c]
-                weights = self._weights(x, keys[:c], None if gates is None else gates[:c], scale)
-                target = self._asked(at, weights, seen) if asked is None else np.full(len(x), asked)
-                yield _block(at, weights, seen, target, None if values is None else values[:c], self.activation is None)
+        for start in range(0, m, step):
+            rows = slice(start, min(start + step, m))
+            seen: Bools | None = None
+            for head in np.ndindex(heads):
+                if seen is None or not same:
+                    seen = self._seen((*head, rows)) & kept
+                    # Rows that no query of the block sees, above all later ones, cost nothing.
+                    c = int(np.max(np.flatnonzero(seen.any(axis=0)), initial=0)) + 1
+                shared = (*head[:-1], head[-1] // grouped) if head else ()
+                x = np.asarray(self.queries[(*head, rows)], np.float64)
+                keys, gates, values = (None if given is None else np.asarray(given[shared][:c], np.float64)
+                                       for given in (self.keys, self.gates, self.values))  # fmt: skip
+                weights = self._weights(x, keys, gates, float(scales[head]))
+                target = self._asked((*head, rows), weights, seen[:, :c]) if asked is None else np.full(len(x), asked)
+                yield _block((*head, rows), weights, seen[:, :c], target, values, self.activation is None)
 
-    def _weights(self, x: Floats, keys: Floats, gates: Floats | None, scale: float) -> Floats:
+    def _weights(self, x: Floats, keys: Any, gates: Floats | None, scale: float) -> Floats:
         """Return the weights of rows (r, c), of the exponential their logarithms."""
-        logits = self.scaling * (x @ (keys if gates is None else gates).T)
+        logits = (self.scaling * x) @ (keys if gates is None else gates).T
         if self.softcap:
             logits = self.softcap * np.tanh(logits / self.softcap)
-        logits *= scale
+        if scale != 1:
+            logits *= scale
         if self.activation is None:
             return logits
         weights = np.array(self.activation(logits), np.float64)
@@ -310,18 +329,20 @@ class GivenRows:
         """Return the rows that a block of queries asks for (r,), -1 where none."""
         if self.target is not None:
             return np.asarray(self.target[at])
-        return np.where(seen.any(axis=1), np.argmax(np.where(seen, weights, -np.inf), axis=1), -1)
+        shown = weights.copy()
+        np.copyto(shown, -np.inf, where=~seen)
+        return np.where(seen.any(axis=1), np.argmax(shown, axis=1), -1)
 
-    def _seen(self, at: tuple[Any, ...]) -> Bools | None:
-        """Return which rows a block of queries may see (r, n), None where it sees all."""
+    def _seen(self, at: tuple[Any, ...]) -> Bools:
+        """Return which rows a block of queries may see (r, n)."""
         m, n = self.queries.shape[-2], self.keys.shape[-2]
-        seen = None
+        places = np.arange(n - m, n)[at[-1]]
+        seen = np.ones((len(places), n), dtype=bool)
         if self.mask is not None:
-            seen = np.broadcast_to(self.mask, (*self.queries.shape[:-1], n))[at]
+            seen &= np.broadcast_to(self.mask, (*self.queries.shape[:-1], n))[at]
         if self.causal:
-            back = (np.arange(m)[at[-1]] + n - m)[:, None] - np.arange(n)
-            before = (back >= 0) & (back < (self.window or n))
-            seen = before if seen is None else seen & before
+            back = places[:, None] - np.arange(n)
+            seen &= (back >= 0) & (back < (self.window or n))
         return seen
 
 
@@ -329,39 +350,32 @@ class GivenRows:
 class _Block:
     """Weights of a block of queries of one head.
 
-    at: where the queries stand. weights (r, c): of the rows, own (r,): of the targets; of the exponential (`logs`)
-    their logarithms. others (r, c): which rows are seen and are not the target. found (r,): whether the target is seen.
-    values (c, d_v). target (r,).
+    at: where the queries stand. weights (r, c): of the rows that interfere, 0 for the others, and own (r,), of the
+    targets; of the exponential (`logs`) ln(weight / own), -inf for the others. hidden (r, c): which rows do not
+    interfere. counts (r,): how many do, 0 where the target is not seen. target (r,). values (c, d_v).
     """
 
     at: tuple[Any, ...]
     weights: Floats
     own: Floats
-    others: Bools
+    hidden: Bools
+    counts: Indices
     found: Bools
     target: Indices
     values: Floats | None
     logs: bool
 
-    @property
-    def counts(self) -> Indices:
-        """How many rows interfere (r,); 0 without a target."""
-        return np.where(self.found, np.count_nonzero(self.others, axis=1), 0)
-
     def relative(self) -> tuple[Floats, Floats]:
         """Return a (r, c) in units of its largest, 0 for rows that do not interfere, and the log of that unit (r,)."""
         if self.logs:
-            above = np.where(self.others, self.weights - self.own[:, None], -np.inf)
-            top = above.max(axis=1)
+            top = self.weights.max(axis=1)
             top[np.isneginf(top)] = 0.0
-            above -= top[:, None]
+            above = self.weights - top[:, None]
             return np.exp(above, out=above), top
-        weights = np.where(self.others, self.weights, 0.0)
-        top = np.abs(weights).max(axis=1)
+        top = np.abs(self.weights).max(axis=1)
         top[top == 0] = 1.0
-        weights /= np.copysign(top, self.own)[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return weights, np.log(top) - np.log(np.abs(self.own))
+        with np.errstate(divide="ignore"):
+            return self.weights / np.copysign(top, self.own)[:, None], np.log(top) - np.log(np.abs(self.own))
 
     def moments(self) -> tuple[Floats, Floats, Floats]:
         """Return log scale, A and B of `RowRatios` (r,)."""
@@ -381,9 +395,10 @@ class _Block:
     def strongest(self, count: int) -> tuple[Indices, Floats]:
         """Return the rows that interfere most (r, count) and their a."""
         weights, top = self.relative()
-        size = np.where(self.others, np.abs(weights), -1.0)
+        size = np.abs(weights)
+        size[self.hidden] = -1.0
         names = np.argsort(-size, axis=1, kind="stable")[:, :count]
-        shown = np.take_along_axis(self.others, names, axis=1) & self.found[:, None]
+        shown = ~np.take_along_axis(self.hidden, names, axis=1) & self.found[:, None]
         a = np.take_along_axis(weights, names, axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             a = np.where(shown & (a != 0), a * np.exp(top)[:, None], 0.0)
@@ -404,12 +419,12 @@ class _Block:
         """
         ends = np.where(self.counts > 0, begin, np.nan)
         rows = np.flatnonzero(np.isfinite(ends))
-        logs = np.where(self.others, 2 * (self.weights - self.own[:, None]), 0.0)[rows]
-        mean = logs.sum(axis=1) / self.counts[rows]
+        logs = 2 * self.weights[rows]
+        mean = np.sum(logs, axis=1, where=~self.hidden[rows]) / self.counts[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
             first = np.where(mean < 0, min(aim, 0.0) / mean, 0.0 if aim >= 0 else np.inf)
         ends[rows] = np.maximum(begin[rows], first)  # at c = 0 the slope is the mean
-        logs[~self.others[rows]] = -np.inf
+        logs[self.hidden[rows]] = -1e300  # finite, so that it times a weight of zero is zero
         for _ in range(NEWTON_STEPS):
             left = np.isfinite(ends[rows]) & (ends[rows] > 0)
             rows, logs = rows[left], logs[left]
@@ -417,10 +432,12 @@ class _Block:
                 break
             c = ends[rows]
             top = c * logs.max(axis=1)
-            weights = np.exp(c[:, None] * logs - top[:, None])
+            weights = c[:, None] * logs
+            weights -= top[:, None]
+            np.exp(weights, out=weights)
             total = weights.sum(axis=1)
             excess = top + np.log(total / self.counts[rows]) - aim
-            slope = np.einsum("ij,ij->i", weights, np.where(weights > 0, logs, 0.0)) / total
+            slope = np.einsum("ij,ij->i", weights, logs) / total
             going = excess > 1e-13 * max(1.0, -aim)
             with np.errstate(divide="ignore"):
                 ends[rows[going]] = np.where(slope < 0, c - excess / slope, np.inf)[going]
@@ -432,11 +449,16 @@ class _Block:
 def _block(
     at: tuple[Any, ...], weights: Floats, seen: Bools, target: Indices, values: Floats | None, logs: bool
 ) -> _Block:
+    """Return a block of weights (r, c), which it keeps and changes."""
     rows, inside = np.arange(len(weights)), np.minimum(np.maximum(target, 0), weights.shape[1] - 1)
-    found = (target == inside) & seen[rows, inside]
-    others = seen.copy()
-    others[rows, inside] &= ~found
-    return _Block(at, weights, weights[rows, inside], others, found, inside, values, logs)
+    own, found = weights[rows, inside], (target == inside) & seen[rows, inside]
+    hidden = ~seen
+    hidden[rows, inside] |= found
+    counts = np.where(found, weights.shape[1] - np.count_nonzero(hidden, axis=1), 0)
+    if logs:
+        weights -= own[:, None]
+    np.copyto(weights, -np.inf if logs else 0.0, where=hidden)
+    return _Block(at, weights, own, hidden, counts, found, inside, values, logs)
 
 
 def _target(target: Any, shape: tuple[int, ...], n: int, causal: bool) -> Indices | None:
