@@ -328,3 +328,21 @@ def test_memories_are_whole_numbers(wrong):
         measure(keys, stores=["relu"], memories=wrong, trials=2, workers=1)
     found = measure(keys, stores=["relu"], memories=np.array([8.0, 4.0]), trials=2, workers=1)
     assert [type(row["n_memories"]) for row in found.curve] == [int, int]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+def test_directions_of_a_narrow_dtype_are_its_rounding(dtype):
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(300, 8)) @ rng.normal(size=(8, 64)) + 3
+    if dtype == "bfloat16":
+        given = (rows.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
+    else:
+        given = rows.astype(dtype)
+    found = measure(
+        given, stores=["optimal-linear"], preparation=["raw", "whiten"], trials=4, came=dtype, workers=1, d_v=16
+    )
+    assert [row["d_k"] for row in found.geometry] == [64, 8]
+    exact = measure(rows, stores=["optimal-linear"], preparation=["raw", "whiten"], trials=4, workers=1, d_v=16)
+    for one, other in zip(found.capacities, exact.capacities, strict=True):
+        assert abs(one["value"] - other["value"]) < 0.02 * other["value"]
+    assert found.capacities[0]["value"] < 40

@@ -95,6 +95,7 @@ def measure(
     from assocmem.cli.user_code import user_code
     from assocmem.contract.columns import meanings
     from assocmem.inputs import read_matrix, read_targets
+    from assocmem.inputs.files import came_as
     from assocmem.lab.measure import measure as measure_keys
 
     if (queries is None) != (targets is None):
@@ -113,7 +114,7 @@ def measure(
             queries=None if queries is None else read_matrix(queries, "queries"),
             targets=None if targets is None else read_targets(targets, n),
             stores=chosen, beta=beta, preparation=preparations, normalise=normalise,
-            largest=max_memories, threshold=ratio, seed=seed, workers=workers, progress=report,
+            largest=max_memories, threshold=ratio, seed=seed, workers=workers, progress=report, came=came_as(keys),
         )  # fmt: skip
     if out is not None:
         _write(out, found, {"keys": Path(keys).name, "preparations": preparations, "normalise": normalise}, seed)

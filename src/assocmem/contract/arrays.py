@@ -285,6 +285,14 @@ def write_rows(buffer: Array, start: int, stop: int, rows: Array) -> None:
     buffer[..., start:stop, :] = rows
 
 
+_DIGITS = {"bfloat16": 7, "float16": 10, "float32": 23}
+
+
+def rounding_unit(dtype: str) -> float:
+    """Return the distance of 1 from the next larger number of the floating dtype called so; of float64 for others."""
+    return 2.0 ** -_DIGITS.get(dtype, 52)
+
+
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Names of the floating dtypes that stores take."""
 FloatName: TypeAlias = Literal["float16", "bfloat16", "float32", "float64"]

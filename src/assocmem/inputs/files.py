@@ -97,6 +97,23 @@ def array_names(path: str | os.PathLike[str]) -> tuple[str, ...]:
         return tuple(names or ())
 
 
+def came_as(path: str | os.PathLike[str]) -> str | None:
+    """Return "bfloat16" for an array of that type, which `read_array` gives as float32; None for any other.
+
+    Parameters
+    ----------
+    path : str or path
+        As in `read_array`.
+    """
+    file, name = _split(path, None)
+    if file.suffix.lower() != ".safetensors":
+        return None
+    from safetensors import safe_open
+
+    with safe_open(file, framework="np") as held:
+        return "bfloat16" if held.get_slice(_pick(list(held.keys()), file.name, name)).get_dtype() == "BF16" else None
+
+
 def read_matrix(path: str | os.PathLike[str], what: str = "keys") -> Numbers:
     """Return keys, values or queries from a file.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.contract.arrays import as_array, namespace, require_finite, to_numpy
+from assocmem.contract.arrays import as_array, dtype_name, namespace, require_finite, to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Statistic
 from assocmem.contract.random import stream
@@ -68,6 +68,7 @@ def measure(
     seed: int = 0,
     workers: Workers = None,
     progress: Progress | None = None,
+    came: str | None = None,
 ) -> Measurement:
     """Return the ratio, the retrieval accuracy and the capacity of stores that hold a user's own keys.
 
@@ -94,6 +95,9 @@ def measure(
         Random subsets at each M, and pairs asked for in each.
     statistic, threshold
         Of the ratio over trials, and of the capacity.
+    came : str, optional
+        Name of the dtype in which the keys came, where it was narrower than that of `keys`: directions that are its
+        rounding are left out.
 
     Returns
     -------
@@ -114,13 +118,14 @@ def measure(
     """
     kinds, chosen = _kinds_of(preparation), _with_beta(stores, beta)
     heads = _heads_of(keys, "keys", 2)
+    came = dtype_name(as_array(keys, "keys").dtype) if came is None else came
     paid = None if values is None else _heads_of(values, "values", 2)
     asks = None if queries is None else _heads_of(queries, "queries", 1)
     where = None if targets is None else checked_targets(targets, heads.shape[1])
     _check(heads, paid, asks, where, trials, asked, fit_share)
     fitting = _rows_to_fit(heads.shape[1], fit_share, kinds)
     given = [
-        _Given(head, kind, *_prepared(heads, paid, asks, where, head, kind, fitting, normalise, d_v, seed))
+        _Given(head, kind, *_prepared(heads, paid, asks, where, head, kind, fitting, normalise, d_v, seed, came))
         for head, kind in product(range(len(heads)), kinds)
     ]
     counts = [_memories_of(memories, len(one.rows.keys), largest) for one in given]
@@ -166,7 +171,7 @@ class _Given:
 
 def _prepared(
     keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None, head: int,
-    kind: Kind, count: int, normalise: bool, d_v: int, seed: int,
+    kind: Kind, count: int, normalise: bool, d_v: int, seed: int, came: str,
 ) -> tuple[Rows, Preparation, tuple[int, ...]]:  # fmt: skip
     """Return the measured rows of one head, prepared, the preparation, and the places of these rows.
 
@@ -181,7 +186,7 @@ def _prepared(
     kept = np.sort(order[count:])
     places = tuple(int(i) for i in kept)
     fitting = rows if kind == "raw" else rows[order[:count]]
-    fitted = Preparation.fit(fitting, kind, normalise=normalise, among=rows, name="keys")
+    fitted = Preparation.fit(fitting, kind, normalise=normalise, among=rows, name="keys", came=came)
     prepared = fitted.apply(rows[kept], places=places)
     if queries is None or targets is None:
         return Rows(prepared, paid[kept]), fitted, places

@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from assocmem.contract.arrays import Array, unit_rows
+from assocmem.contract.arrays import Array, dtype_name, rounding_unit, unit_rows
 from assocmem.contract.errors import InputError
 from assocmem.ruler.ratio import Floats, checked_numbers
 
+_EPS = float(np.finfo(np.float64).eps)
 Kind: TypeAlias = Literal["raw", "centred", "whitened"]
 
 
@@ -30,7 +31,8 @@ class Preparation:
     tolerance: relative to the largest variance. shrinkage: share in [0, 1] of the mean variance that is mixed
         into every direction's variance before whitening.
     n_fitted: rows that it was fitted on. note: what else to know. scale: what rows are divided by before `axes` turn
-        them, so that no square leaves the range.
+        them, so that no square leaves the range. span: the directions (columns, r) that raw and centred rows are
+        projected on where all others are the rounding of the dtype in which they came; None where there are none.
     """
 
     kind: str
@@ -46,6 +48,7 @@ class Preparation:
     n_fitted: int
     note: str = ""
     scale: float = 1.0
+    span: Floats | None = field(default=None, repr=False)
 
     @property
     def dropped(self) -> int:
@@ -69,6 +72,7 @@ class Preparation:
         shrinkage: float = 0.0,
         among: Array | None = None,
         name: str = "rows",
+        came: str | None = None,
     ) -> Preparation:
         """Return the preparation fitted on rows (n, d), which should not be the rows that are then measured.
 
@@ -76,11 +80,13 @@ class Preparation:
         ----------
         kind: "raw", "centred" or "whitened". normalise: scale prepared rows to length one.
         tolerance: directions whose variance is at most this times the largest are dropped when whitening;
-            max(n, d) times the float64 rounding unit (2.2e-16) by default.
+            max(n, d) times the float64 rounding unit (2.2e-16) by default, and at least the square of 2 rounding units
+            of `came` relative to the rows before their mean was taken off.
         shrinkage: in [0, 1], for whitening from few rows: variances become (1 - shrinkage) times themselves plus
             shrinkage times their mean over the directions that are kept.
         among: all rows (n', d) that will be prepared, for centring: columns that vary in them stay, though they be
             constant in the fitted rows. The fitted rows by default. name: what refusals call the rows.
+        came: name of the dtype in which the numbers came, that of `rows` by default.
 
         Raises InputError for other shapes, fewer than two rows (one suffices for raw), rows without any variance
         (without any number but zero, for raw) and settings out of range; NonFiniteError naming a bad row.
@@ -92,6 +98,7 @@ class Preparation:
         (2, 1)
         """
         data = np.asarray(checked_numbers(rows, name, 2), dtype=np.float64)
+        unit = rounding_unit(dtype_name(getattr(rows, "dtype", data.dtype)) if came is None else came)
         least = 1 if kind == "raw" else 2
         if kind not in ("raw", "centred", "whitened"):
             raise InputError(f"`kind` of a preparation must be 'raw', 'centred' or 'whitened'; got {kind!r}.")
@@ -118,19 +125,21 @@ class Preparation:
                 f"`{name}` are {'zero' if kind == 'raw' else 'constant'} in every column; nothing is left."
             )
         mean = np.zeros(columns.size) if kind == "raw" else _mean(data[:, columns])
-        axes, notes, scale = None, [], 1.0
+        axes, span, notes, scale = None, None, [], 1.0
         if kind == "whitened":
             if columns.size < d:
                 notes.append(f"{d - columns.size} of {d} columns are constant in the rows it was fitted on")
             centred = data[:, columns] - mean
             scale = float(np.abs(centred).max())
-            axes = _whitening(centred / scale, limit, shrinkage)
+            axes = _whitening(centred / scale, limit, shrinkage, mean / scale, 0.0 if tolerance is not None else unit)
             if n <= columns.size:
                 notes.append(f"{n} rows fix at most {n - 1} of {columns.size} directions; fit on more rows")
+        elif unit > _EPS:
+            span = _spanned(wider[:, columns] - mean, mean, unit)
         rank = int(columns.size) if axes is None else axes.shape[1]
         return cls(
             kind, normalise, columns, mean, axes, d, rank, int(columns.size) - rank, limit, float(shrinkage), n,
-            "; ".join(notes), scale,
+            "; ".join(notes), scale, span,
         )  # fmt: skip
 
     def apply(self, rows: Array, name: str = "rows", places: Sequence[int] | None = None) -> Floats:
@@ -156,18 +165,37 @@ class Preparation:
         prepared: Floats = data[..., self.columns] - self.mean
         if self.axes is not None:
             prepared = prepared / self.scale @ self.axes
+        if self.span is not None:
+            prepared = prepared @ self.span @ self.span.T
         return _unit(prepared, name, places) if self.normalise else prepared
 
 
-def _whitening(centred: Floats, limit: float, shrinkage: float) -> Floats:
+def _whitening(centred: Floats, limit: float, shrinkage: float, mean: Floats, unit: float) -> Floats:
     """Return the map (d, rank) to uncorrelated axes of equal variance 1/rank; entries are at most one."""
-    square = np.linalg.qr(centred, mode="r")
-    _, singular, axes = np.linalg.svd(square, full_matrices=False)
-    variances = singular**2 / (centred.shape[0] - 1)
-    kept = variances > limit * variances[0]
-    variances, axes = variances[kept], axes[kept]
+    singular, axes = _axes(centred)
+    kept = singular**2 > max(limit * singular[0] ** 2, _rounding(singular[0], mean, len(centred), unit))
+    variances, axes = singular[kept] ** 2 / (centred.shape[0] - 1), axes[kept]
     mixed = (1 - shrinkage) * variances + shrinkage * variances.mean()
     return np.asarray(axes.T / np.sqrt(mixed * variances.size), dtype=np.float64)
+
+
+def _spanned(rows: Floats, mean: Floats, unit: float) -> Floats | None:
+    """Return the directions (d, r) of rows (n, d) less their mean that are more than rounding; None for all."""
+    scale = float(np.abs(rows).max()) or 1.0
+    singular, axes = _axes(rows / scale)
+    kept = singular**2 > _rounding(singular[0], mean / scale, len(rows), unit)
+    return None if kept.all() else np.asarray(axes[kept].T)
+
+
+def _rounding(largest: float, mean: Floats, n: int, unit: float) -> float:
+    """Return the square of the singular value below which rows are rounding: 2 units of that with their mean."""
+    return (2 * unit) ** 2 * (largest**2 + n * float(mean @ mean))
+
+
+def _axes(rows: Floats) -> tuple[Floats, Floats]:
+    """Return singular values (r,), largest first, and directions (r, d) of rows (n, d)."""
+    _, singular, axes = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=False)
+    return singular, axes
 
 
 def _mean(rows: Floats) -> Floats:
