@@ -1328,6 +1328,15 @@ class PlainRidge(Sum):
         return np.linalg.solve(system, queries.T).T @ state["W"].T
 
 
+@twin("rounded-keys")
+@dataclass(frozen=True)
+class RankOfFloat32(PlainRidge):
+    """Takes for directions what is more than the rounding of the dtype that it computes in."""
+
+    def get(self, state, queries, ask):
+        return queries @ np.linalg.pinv(state["H"], rtol=1e-8) @ state["W"].T
+
+
 @twin("small-ridge")
 @dataclass(frozen=True)
 class CutByRidge(PlainRidge):

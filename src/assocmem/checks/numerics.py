@@ -13,7 +13,7 @@ import array_api_compat
 import numpy as np
 
 from assocmem.checks.harness import Drawn, Findings, Harness, Numbers, check
-from assocmem.contract.arrays import Array
+from assocmem.contract.arrays import Array, rounding_unit
 
 RIDGES = (1e-2, 1e-4, 1e-6, 1e-8)
 """Ridges that fall towards none, times the squared length of keys."""
@@ -60,6 +60,21 @@ def _recalled(harness: Harness, drawn: Drawn, queries: Numbers, ridge: float, dt
         warnings.simplefilter("always")
         out = tried.recall(tried.write(drawn, dtype=dtype), queries, dtype=dtype)
     return out, any(w.category.__module__.startswith("assocmem.") for w in heard)
+
+
+@check("rounded-keys", "keys that were rounded before they came are recalled as they were, not along their rounding")
+def rounded_keys(harness: Harness) -> Findings:
+    """Write keys of a plane in every dtype that the library has, and ask in all directions."""
+    if harness.traits.keys != "any":
+        return
+    plane = harness.rng.standard_normal((30, 2)) @ harness.keys(2)
+    drawn = harness.draw(30, extras="plain", keys=plane / np.linalg.norm(plane, axis=-1, keepdims=True))
+    queries = harness.keys(8)
+    want = harness.recall(harness.write(drawn), queries)
+    for dtype in ("float32", "float16", "bfloat16"):
+        if hasattr(harness.xp, dtype):
+            got = harness.recall(harness.write(drawn, dtype=dtype), queries, dtype=dtype)
+            yield from harness.same(got, want, f"keys of a plane in {dtype}", max(32 * rounding_unit(dtype), NEAR))
 
 
 @check("autocast", "inside torch.autocast states and recalls are of the documented dtypes, with the same numbers")
