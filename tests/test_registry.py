@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import assocmem
-from assocmem import stores
+from assocmem import Memory, stores
+from assocmem.checks.contract import check
 from assocmem.contract import register as register_module
 from assocmem.contract.errors import InputError, UnknownNameError
 from assocmem.contract.register import register
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
+from assocmem.experiments.colours import colours
+from assocmem.experiments.experiment import Shown
+from assocmem.lab.requirements import requirements
+from assocmem.page.cards import cards
 from assocmem.stores import entry, key_of, make_store
 from assocmem.stores.function import FunctionStore
 from assocmem.stores.outer import OuterProduct
@@ -104,6 +111,54 @@ def misshapen(keys, values, queries):
 """
 
 
+NEW = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Annotated
+from assocmem.contract.cost import D_K, D_V, Cost
+from assocmem.contract.form import KernelSum
+from assocmem.contract.register import register
+from assocmem.contract.settings import POSITIVE, Help
+from assocmem.contract.store import Store
+from assocmem.contract.traits import Capabilities, Source, Traits
+from assocmem.maps.activations import Linear
+
+@dataclass(frozen=True)
+class Scaled(Store):
+    scale: Annotated[float, POSITIVE, Help("factor of every recall")] = 1.0
+    equation = "f(x) = scale V^T K x"
+    summary = "Adds every pair, and answers louder."
+    source = Source("A title", "Somebody, Ann", 2030)
+    cost = Cost(D_K * D_V, D_K * D_V)
+    capabilities = Capabilities(merges="adds", forgets=True)
+    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
+
+    def form(self, d_k):
+        return KernelSum(Linear()) if self.scale == 1 else None
+
+    def init(self, state):
+        return {"W": state.zeros(state.d_v, state.d_k)}
+
+    def put(self, state, keys, values):
+        return {"W": state["W"] + values.mT @ keys}
+
+    def get(self, state, queries, ask):
+        return self.scale * (queries @ state["W"].mT)
+
+register("brand-new", Scaled, colour="#123456")
+"""
+
+
+def generated_store_table() -> str:
+    """Return the README's table of stores as docs/generate.py writes it."""
+    path = Path(__file__).parent.parent / "docs" / "generate.py"
+    spec = importlib.util.spec_from_file_location("docs_generate_stores", path)
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.store_table())
+
+
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A module `mine_<n>` in the current directory, which is not on the Python path."""
@@ -166,19 +221,33 @@ class TestRegister:
         with pytest.raises(InputError, match="twice"):
             register("outer-product", OuterProduct)
 
-    def test_a_new_file_is_found_without_any_list(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        import assocmem.stores as package
-
-        (tmp_path / "brand_new.py").write_text(
-            "from assocmem.contract.register import register\n"
-            "from assocmem.stores.outer import OuterProduct\n"
-            "register('brand-new', OuterProduct, summary='A new one.')\n"
-        )
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-        monkeypatch.setattr(package, "entries", dict(package.entries))
-        monkeypatch.setattr(register_module, "entries", package.entries)
-        monkeypatch.setattr(package, "_discovered", False)
+    def test_a_new_file_shows_up_everywhere(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ask: Callable[..., Any]
+    ) -> None:
+        """In list, card, options, contract, requirements, colours, README table and page, with its theory."""
+        (tmp_path / "brand_new.py").write_text(NEW)
+        monkeypatch.setattr(stores, "__path__", [*stores.__path__, str(tmp_path)])
+        monkeypatch.setattr(stores, "entries", dict(stores.entries))
+        monkeypatch.setattr(register_module, "entries", stores.entries)
+        monkeypatch.setattr(stores, "_discovered", False)
         assert "brand-new" in stores.names()
+        assert key_of(make_store("brand-new")) == "brand-new"
+        assert "brand-new" in ask("list").out
+        card = ask("show", "brand-new").out
+        assert "setting scale" in card
+        assert "exact theory" in card
+        found = ask("capacity", "brand-new", "--scale", "1", "--d-k", "16", "--json").json
+        assert found["settings_used"] == {"scale": 1}
+        assert found["theory"] == pytest.approx(17)
+        assert check(make_store("brand-new")).ok
+        rows = {row["store"]: row for row in requirements(16, 16, 10, 1.0)}
+        assert rows["brand-new"]["feasible"]
+        assert colours([Shown("brand-new", "the new one")]) == {"the new one": "#123456"}
+        assert "| `brand-new` | Adds every pair, and answers louder. |" in generated_store_table()
+        page = cards()["stores"]
+        assert next(one["capacity"] for one in page if one["key"] == "brand-new") == pytest.approx(65)
+        path = Memory("brand-new", scale=3.0, d_k=2, d_v=1).save(tmp_path / "a.safetensors")
+        assert Memory.load(path).store == make_store("brand-new", scale=3.0)
         sys.modules.pop("assocmem.stores.brand_new")
 
     def test_names_of_unregistered_stores(self) -> None:

@@ -5,7 +5,6 @@ A family registers its stores at the end of its file; `assocmem.stores` finds th
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,12 +13,6 @@ from typing import Any
 from assocmem.contract.errors import InputError
 from assocmem.contract.settings import NONE, Setting, made, offered
 from assocmem.contract.store import Store
-
-PALETTE = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A6761D", "#661100"),
-    *("#8A8A8A", "#AA4499", "#000000", "#44AA99", "#332288", "#117733", "#999933"),
-)
-"""Okabe and Ito's, Paul Tol's, and a brown and a grey, apart for common colour-vision deficiencies."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +30,8 @@ class Entry:
 
     key: its public name. variants: the class that it makes, the first by default; where there are several, `choice` is
     the setting that chooses. defaults: other ones than the class's. family: the file's noun. label: its name in prose
-    and charts. colour: as #RRGGBB. article: its place among the stores whose figures the article shows (1, 2, ...),
-    0 for all others. usual: measured where no store is named.
+    and charts. colour: its own as #RRGGBB, "" for one that charts choose. article: its place among the stores whose
+    figures the article shows (1, 2, ...), 0 for all others. usual: measured where no store is named.
     """
 
     key: str
@@ -112,8 +105,7 @@ def register(
     """Add a store to the register under `key` (lower case, words joined by hyphens).
 
     Parameters: choice, name and help of the setting that chooses between several variants by their `when`; the rest is
-    as in `Entry`. Left out, the summary is the class's, the label the key's words, and the colour one that depends on
-    the key alone.
+    as in `Entry`. Left out, the summary is the class's and the label the key's words.
     """
     if key in entries:
         raise InputError(f"the store key {key!r} is registered twice.")
@@ -129,7 +121,7 @@ def register(
         defaults,
         first.__module__.rsplit(".", 1)[-1],
         label or key.replace("-", " "),
-        colour or PALETTE[zlib.crc32(key.encode()) % len(PALETTE)],
+        colour,
         article,
         usual,
     )
