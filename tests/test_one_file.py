@@ -13,7 +13,8 @@ from assocmem.experiments.catalogue import chosen, experiments
 EXPERIMENT = '''
 """How many pebbles lie on the beach."""
 
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, over_memories
+from assocmem.experiments.experiment import Experiment, Outcome, Run, over_memories
+from assocmem.experiments.shown import Shown
 
 STORES = (Shown("outer-product", "a heap"),)
 

@@ -15,13 +15,15 @@ import pytest
 
 from assocmem import stores, theory
 from assocmem.contract.state import Pairs
-from assocmem.page import bars, curves, hand, head, offer, streams
-from assocmem.page.vendor import STATIC
+from assocmem.experiments.shown import CHOICES, HAND, READING
+from assocmem.page import STATIC
+from assocmem.page.sections import bars, curves, hand, model, streams
 from assocmem.ruler import by_weights, recall_weights
 from browsing import Tab, browser, live_page, parsed
 
 api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = api.expect
+BY_ID = {choice.id: choice for choice in CHOICES}
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +57,8 @@ def tab(shared, address):
 def ratio_of(name, m, *, d_k=64, beta=8.0, cosine=1.0, draw=0):
     """Measure one recall of the page's keys with the library alone."""
     keys = bars.page_keys(d_k, draw)[:m]
-    query = bars._query(Pairs(bars.page_keys(d_k, draw), np.zeros((1024, 1))), cosine, draw)
-    weights = recall_weights(offer.choice(name).store(beta), Pairs(keys, np.zeros((m, 1))), query)
+    query = bars.page_query(keys, cosine, draw)
+    weights = recall_weights(BY_ID[name].at(beta), Pairs(keys, np.zeros((m, 1))), query)
     return by_weights(weights, np.array([0]))[0]
 
 
@@ -77,14 +79,14 @@ def ink(tab, canvas):
 
 def test_the_opening_picture_drowns_and_clears(tab):
     stored = ink(tab, "hero-true")
-    tab.press("#hero-m", "End")
+    tab.press("#count", "End")
     assert tab.text("#hero-count") == "1,024"
     expect(tab.page.locator("#hero-readout")).to_contain_text("drowned")
     assert np.abs(ink(tab, "hero-recalled") - stored).mean() > 50
     tab.page.click("#hero-stores button[data-value=softmax]")
     expect(tab.page.locator("#hero-readout")).to_contain_text("comes back")
     assert np.abs(ink(tab, "hero-recalled") - stored).mean() < 12
-    tab.slide("#hero-m", 0.0)
+    tab.slide("#count", 0.0)
     assert tab.text("#hero-count") == "1"
     tab.page.click("#hero-letters button[data-value='&']")
     expect(tab.page.locator("#hero-recalled")).to_have_attribute("data-letter", "&")
@@ -100,15 +102,15 @@ def test_it_fills_up_by_itself_until_touched(chrome, address):
     tab.page.click("#hero-play")
     expect(tab.page.locator("#hero-play")).to_have_text("Stop")
     expect(tab.page.locator("#hero-count")).not_to_have_text("64")
-    tab.press("#hero-m", "Home")
+    tab.press("#count", "Home")
     expect(tab.page.locator("#hero-play")).to_have_text("Fill it up")
     assert tab.text("#hero-count") == "1"
     tab.close()
 
 
 def test_the_memory_in_the_hand_goes_step_by_step(tab):
-    for kind in hand.STORES:
-        tab.page.click(f"#hand-stores button[data-value={kind}]")
+    for kind in HAND:
+        tab.page.click(f"#hand-stores button[data-value={kind.key}]")
         tab.page.click("#hand-asked button[data-value='1']")
         steps = hand.hand(kind, 1)["steps"]
         for at, step in enumerate(steps):
@@ -169,7 +171,7 @@ def test_bars_follow_mouse_and_keyboard_and_agree_with_the_library(tab):
     tab.slide("#m", 1.0)
     assert tab.text("#m-out") == "1,024"
     tab.shows("#ratio", ratio_of("outer", 1024))
-    tab.shows("#expected", theory.ratio(offer.choice("outer").store(8).form(64), 64, 1024).value)
+    tab.shows("#expected", theory.ratio(BY_ID["outer"].at(8).form(64), 64, 1024).value)
     assert tab.text("#verdict") == "recall fails"
     assert tab.page.get_attribute("#m", "aria-valuetext") == "1024 memories"
     tab.press("#m", "ArrowLeft", "ArrowLeft", "PageDown")
@@ -180,13 +182,13 @@ def test_bars_follow_mouse_and_keyboard_and_agree_with_the_library(tab):
     expect(tab.page.locator("#announcer")).to_contain_text(f"outer product, {m} memories")
 
 
-@pytest.mark.parametrize("name", [choice.id for choice in offer.CHOICES])
+@pytest.mark.parametrize("name", list(BY_ID))
 def test_every_store_has_its_bars(tab, name):
     tab.page.click(f"#bars-stores button[data-value={name}]")
     tab.press("#m", "End", "ArrowLeft", "ArrowLeft", "ArrowLeft")
     expect(tab.page.locator("#m-out")).to_have_text("512")
     beta = expect(tab.page.locator("#beta"))  # waits until the store's bars have come
-    if offer.choice(name).sharp:
+    if BY_ID[name].sharp:
         beta.to_be_enabled()
     else:
         beta.to_be_disabled()
@@ -249,7 +251,7 @@ def test_curves_are_hidden_shown_and_in_step_with_the_bars(tab):
     tab.press("#m", "End")
     tab.page.click("#curves summary")
     row = tab.page.locator("#curves-table tbody tr", has_text="softmax").locator("td").all_text_contents()
-    close(float(row[0]), theory.ratio(offer.choice("softmax").store(8).form(64), 64, 1024).value)
+    close(float(row[0]), theory.ratio(BY_ID["softmax"].at(8).form(64), 64, 1024).value)
     assert row[1] == "1,272,264"
     expect(tab.page.locator("#curves-chart")).to_have_attribute("data-rows", re.compile("marker 1, here 1"))
     tab.page.click("#curves summary")
@@ -277,25 +279,25 @@ def test_derivations_unfold_by_keyboard_and_lead_to_the_bars(tab):
 def test_long_contexts_and_the_calculator(tab):
     rows = tab.page.locator("#long-table tbody tr")
     assert rows.nth(0).locator("td").nth(1).text_content() == "1.28"
-    tab.press("#long-beta", "Home")
+    tab.press("#longbeta", "Home")
     expect(tab.page.locator("#long-text")).to_contain_text("β = 0.5")
     close(float(rows.nth(0).locator("td").nth(1).text_content().replace(",", "")),
-          theory.ratio(offer.choice("softmax").store(0.5).form(64), 64, 2**21).value)  # fmt: skip
+          theory.ratio(BY_ID["softmax"].at(0.5).form(64), 64, 2**21).value)  # fmt: skip
     tab.press("#reference", "End")
     expect(tab.page.locator("#long-text")).to_contain_text("8,192")
-    tab.slide("#need-m", 0.0)
-    m = int(tab.text("#need-m-out"))
+    tab.slide("#needm", 0.0)
+    m = int(tab.text("#needm-out"))
     answer = theory.design(64, m, 1.0, 1.0)
     close(float(re.search(r"β ≥ ([\d.]+)", tab.text("#need-answer"))[1]), answer.sharpness)
-    tab.press("#need-cosine", "End")
-    tab.press("#need-m", "End")
-    tab.press("#need-width", "Home")
+    tab.press("#needcosine", "End")
+    tab.press("#needm", "End")
+    tab.press("#needwidth", "Home")
     expect(tab.page.locator("#need-answer")).to_have_text("No sharpness is enough.")
     expect(tab.page.locator("#need-sentence")).to_contain_text("within reach")
 
 
 def test_the_head_and_the_layer_show_their_numbers(tab):
-    data = head.head()
+    data = model.head()
     for at, token in ((2, "hat"), (6, "is")):
         tab.page.click(f"#head-tokens button[data-value='{at}']")
         expect(tab.page.locator("#head-picture tbody tr.current th").first).to_have_text(token)
@@ -311,20 +313,24 @@ def test_the_head_and_the_layer_show_their_numbers(tab):
 
 
 def test_what_is_written_while_reading_fades(tab):
+    rules = {shown.key: shown for shown in READING}
     for rule, decay, strength in (("mamba-2", 0.8, 1.5), ("delta-net", 1.0, 0.1), ("outer-product", 1.0, 1.0)):
-        tab.page.click(f"#streams-rules button[data-value={rule}]")
-        info = next(r for r in streams.offered()["rules"] if r["id"] == rule)
-        expect(tab.page.locator("#streams-text")).to_contain_text(info["label"])
-        assert tab.page.is_disabled("#decay") != info["decays"]
-        assert tab.page.is_disabled("#strength") != info["strengths"]
-        if info["decays"]:
+        tab.page.click(f"#streams-rule button[data-value={rule}]")
+        decays, strengths = map(bool, streams.taken(rules[rule]))
+        expect(tab.page.locator("#streams-text")).to_contain_text(rules[rule].label)
+        assert tab.page.is_disabled("#decay") != decays
+        assert tab.page.is_disabled("#strength") != strengths
+        assert tab.page.get_attribute("#decay", "title") == ("" if decays else f"{rules[rule].label} doesn't fade.")
+        if decays:
             tab.press("#decay", "End")
-        if info["strengths"]:
+        if strengths:
             tab.press("#strength", "End" if strength > 1 else "Home")
-        data = streams.streams(rule, decay if info["decays"] else 1.0, strength if info["strengths"] else 1.0)
-        share = f"{float(format(100 * data['newest'], '.3g')):g} % of the newest value"
+        found = streams.streams(rules[rule], decay if decays else 1.0, strength if strengths else 1.0)
+        expect(tab.page.locator("#streams-text")).to_have_text(found["text"])
+        expect(tab.page.locator("#streams-note")).to_have_text(rules[rule].about)
+        share = f"{float(format(100 * found['newest'], '.3g')):g} % of the newest value"
         expect(tab.page.locator("#streams-text")).to_contain_text(share)
-        expect(tab.page.locator("#streams-text")).to_contain_text(f"{data['state']:,} numbers")
+        expect(tab.page.locator("#streams-text")).to_contain_text(f"{found['state']:,} numbers")
 
 
 def test_the_table_leads_to_every_card(tab):

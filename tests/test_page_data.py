@@ -6,6 +6,7 @@ import base64
 import contextlib
 import io
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,27 +15,31 @@ from assocmem import stores, theory
 from assocmem.contract.errors import AssocmemError, InputError
 from assocmem.contract.state import Pairs
 from assocmem.experiments import activations, long_contexts
+from assocmem.experiments.shown import CHOICES, HAND, READING
 from assocmem.inputs.glyphs import glyphs
 from assocmem.maps.activations import Exp, ReLU
-from assocmem.page import bars, contexts, curves, data, hand, head, offer, specs, streams, why
-from assocmem.page.vendor import STATIC
+from assocmem.page import STATIC, data
+from assocmem.page.charts import figure
+from assocmem.page.declare import FILE, LIVE, SITE
+from assocmem.page.sections import bars, calculator, curves, hand, model, streams, why
 from assocmem.ruler import by_weights, recall_weights
 
-KEYS = {"outer": "outer-product", "optimal": "optimal-linear", "relu": "relu", "cubed": "cubed-relu"}
+BY_ID = {choice.id: choice for choice in CHOICES}
 
 
+@cache
 def loaded(path):
     return json.loads(data.document(path))
 
 
-@pytest.mark.parametrize("name", [choice.id for choice in offer.CHOICES])
+@pytest.mark.parametrize("name", list(BY_ID))
 def test_bars_are_the_rulers_weights_of_real_stores(name):
-    choice = offer.choice(name)
+    choice = BY_ID[name]
     path = f"bars/{name}/32/0.9/1" + ("/4" if choice.sharp else "")
-    shown, store = loaded(path), choice.store(4.0)
-    at = offer.COUNTS.index(96)
+    shown, store = loaded(path), choice.at(4.0)
+    at = bars.COUNTS.index(96)
     keys = bars.page_keys(32, 1)[:96]
-    query = bars._query(Pairs(keys, keys), 0.9, 1)
+    query = bars.page_query(keys, 0.9, 1)
     assert np.isclose(query[0] @ keys[0], 0.9)
     assert np.isclose(np.linalg.norm(query), 1)
     weights = recall_weights(store, Pairs(keys, np.zeros((96, 2))), query, by="one-hot")
@@ -47,10 +52,10 @@ def test_bars_are_the_rulers_weights_of_real_stores(name):
     assert np.isclose(shown["expected"][at], expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", [choice.id for choice in offer.CHOICES])
+@pytest.mark.parametrize("name", list(BY_ID))
 def test_a_ratio_is_the_norm_of_the_bars_row(name):
-    shown = loaded(f"bars/{name}/64/1/0" + ("/8" if offer.choice(name).sharp else ""))
-    for at, m in enumerate(offer.COUNTS):
+    shown = loaded(f"bars/{name}/64/1/0" + ("/8" if BY_ID[name].sharp else ""))
+    for at, m in enumerate(bars.COUNTS):
         row = np.array(shown["rows"][at] if name == "optimal" else shown["row"][:m])
         assert row.size == m
         assert row[0] == 1
@@ -67,12 +72,12 @@ def test_capacities_are_theorys():
 
 def test_curves_hold_theory_and_measurements_that_agree_with_it():
     shown = loaded("curves/32/4") | {"optimal": loaded("optimal/32")}
-    assert set(shown["theory"]) == {choice.id for choice in offer.CHOICES}
+    assert set(shown["theory"]) == set(BY_ID)
     for name, line in shown["theory"].items():
-        statistic = bars.statistic_of(name, 32, 1.0, 4.0)
+        statistic = theory.steady_statistic(BY_ID[name].at(4.0).form(32))
         for m, ratio in list(zip(line["m"], line["ratio"], strict=True))[::9]:
             assert np.isclose(
-                ratio, theory.ratio(offer.choice(name).store(4.0).form(32), 32, m, statistic=statistic).value, rtol=1e-3
+                ratio, theory.ratio(BY_ID[name].at(4.0).form(32), 32, m, statistic=statistic).value, rtol=1e-3
             )
     inside = total = 0
     for points in [*shown["measured"].values(), shown["optimal"]]:
@@ -118,7 +123,7 @@ def test_long_contexts_and_the_calculator_are_theorys():
     assert rules["YaRN"]["ratio"][-1] == pytest.approx(6.477e-5, rel=1e-3)
     table = loaded("calculator/64/0.9")["table"]
     for m, ratio in ((1024, 0.1), (2**20, 1.0)):
-        cell = table[contexts.CALCULATOR_COUNTS.index(m)][contexts.RATIOS.index(ratio)]
+        cell = table[calculator.M.values.index(m)][calculator.RATIO.values.index(ratio)]
         answer = theory.design(64, m, ratio, 0.9)
         assert cell["beta"] == pytest.approx(answer.sharpness, rel=1e-3)
         assert theory.ratio(Exp(cell["beta"]), 64, m, cosine=0.9).value == pytest.approx(ratio, rel=5e-3)
@@ -130,7 +135,7 @@ def test_long_contexts_and_the_calculator_are_theorys():
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2])
-@pytest.mark.parametrize("name", hand.STORES)
+@pytest.mark.parametrize("name", [one.key for one in HAND])
 def test_every_number_in_the_hand_follows_from_the_one_before(name, asked):
     steps = {step["title"]: step["tables"] for step in loaded(f"hand/{name}/{asked}")["steps"]}
     titles = list(steps)
@@ -171,7 +176,7 @@ def test_the_teaching_code_gives_what_the_steps_say(file, name):
 
 
 def test_the_head_follows_from_its_matrices():
-    shown = head.head()
+    shown = model.head()
     x, keys, values = (np.array(shown[name]) for name in ("embedding", "keys", "values"))
     assert np.allclose(keys, x @ np.array(shown["w_k"]).T)
     assert np.allclose(values, x @ np.array(shown["w_v"]).T)
@@ -188,7 +193,7 @@ def test_the_head_follows_from_its_matrices():
 
 
 def test_the_layer_is_relu_of_the_first_matrix_times_the_second():
-    shown = head.mlp()
+    shown = model.layer()
     keys, values = np.array(shown["keys"]), np.array(shown["values"])
     weights = np.maximum(keys @ np.array(shown["input"]), 0)
     assert np.allclose(shown["weights"], weights, atol=1e-3)
@@ -201,7 +206,7 @@ def test_pictures_are_recalled_glyphs():
     shown = loaded("pictures/optimal/2")
     truth = (255 * font.images[font.chars.index("&")]).astype(int)
     frames = [np.frombuffer(base64.b64decode(f), np.uint8).reshape(16, 16).astype(int) for f in shown["frames"]]
-    assert len(frames) == len(shown["counts"]) == len(offer.COUNTS) + 1
+    assert len(frames) == len(shown["counts"]) == len(bars.COUNTS) + 1
     errors = [np.abs(frame - truth).mean() for frame in frames]
     exact = [e for e, m in zip(errors, shown["counts"], strict=True) if m <= 64]
     assert max(exact) < 1 < errors[-1]
@@ -218,34 +223,48 @@ def test_the_sheet_holds_every_glyph():
     assert all(font.chars[at] == letter for letter, at in sheet["first"].items())
 
 
+def shares(path):
+    rows = loaded(path)["rows"]
+    return np.array([row["weight"] for row in rows["target"] + rows["bars"]])
+
+
 def test_streams_are_what_their_rules_leave():
-    fading = np.array(loaded("streams/mamba-2/0.97/0.5")["bars"])
-    assert np.allclose(fading, 0.5 * 0.97 ** np.arange(128), rtol=1e-3)
+    assert np.allclose(shares("streams/mamba-2/0.97/0.5"), 0.5 * 0.97 ** np.arange(128), rtol=1e-3)
     assert loaded("streams/mamba-2/0.97/0.5")["half_life"] == 23  # ln 2 / -ln 0.97 = 22.8
-    assert loaded("streams/outer-product/1/1")["bars"] == [1] * 128
+    assert shares("streams/outer-product/1/1").tolist() == [1] * 128
     delta = loaded("streams/delta-net/1/1")
     assert delta["newest"] == 1
     assert delta["ratio_newest"] == 0
     assert delta["state"] == 64 * 64
-    means = np.array(delta["bars"]).reshape(8, 16).mean(axis=1)
+    means = shares("streams/delta-net/1/1").reshape(8, 16).mean(axis=1)
     assert (np.diff(means) < 0).all()
     # a random unit key takes a share 1/d_k away from what another holds: (1 - 1/64)^age on average
-    assert np.allclose(delta["bars"], (1 - 1 / 64) ** np.arange(128), atol=0.08)
-    assert streams.streams("gated-delta-net", 1.0, 0.5)["bars"] == streams.streams("delta-net", 1.0, 0.5)["bars"]
+    assert np.allclose(shares("streams/delta-net/1/1"), (1 - 1 / 64) ** np.arange(128), atol=0.08)
+    assert np.array_equal(shares("streams/gated-delta-net/1/0.5"), shares("streams/delta-net/1/0.5"))
 
 
-def test_all_named_rules_of_writing_are_offered():
-    assert [rule.key for rule in streams.rules()] == [rule.key for rule in streams.RULES]
-    for rule in streams.rules():
-        shown = streams.streams(rule.key, 0.95 if rule.decay else 1.0, 0.75 if rule.strength else 1.0)
-        assert len(shown["bars"]) == 128
-        assert shown["state"] > 0
-        if rule.decay:
-            assert shown["half_life"]
-            assert shown["half_life"] < 40
-        else:
-            with pytest.raises(InputError, match="has no decay"):
-                streams.streams(rule.key, 0.95, 1.0)
+def test_what_streams_say_is_what_they_found():
+    found = loaded("streams/mamba-2/0.97/0.5")
+    assert found["said"] == "Mamba-2: 50 % of the newest value comes back. Half of that is left after 23 writes."
+    assert found["text"].startswith(found["said"])
+    assert f"{figure(found['ratio_64'])} for the one 64 writes earlier" in found["text"]
+    assert "The oldest keeps more than half of that." in loaded("streams/outer-product/1/1")["said"]
+    assert found["signals"] == {"top": 1.05}
+    assert loaded("streams/mamba-2/0.97/1.5")["signals"] == {"top": 1.5}
+
+
+@pytest.mark.parametrize("shown", READING, ids=lambda shown: shown.key)
+def test_all_named_rules_of_writing_are_offered(shown):
+    decay, strength = streams.taken(shown)
+    found = loaded(f"streams/{shown.key}/{'0.95' if decay else '1'}/{'0.75' if strength else '1'}")
+    assert len(found["rows"]["bars"]) == 127
+    assert found["state"] > 0
+    assert found["note"] == shown.about
+    if decay:
+        assert 0 < found["half_life"] < 40
+    else:
+        with pytest.raises(InputError, match="has no decay; its path holds 1 there"):
+            data.document(f"streams/{shown.key}/0.95/1")
 
 
 def test_the_table_lists_every_store_with_its_counted_state():
@@ -275,24 +294,29 @@ def test_each_check_of_the_derivations_names_what_the_bars_show():
 
 
 def test_the_offer_names_what_a_copy_leaves_out():
-    assert data.offered()["notes"] == {}
-    notes = data.offered(widths=(32, 64), draws=1)["notes"]
-    assert "16 and 128" in notes["width"]
-    assert "one draw" in notes["draw"]
-    chosen = data.offered()
-    assert len(chosen["betas"]) == 24
-    assert len(chosen["cosines"]) == 5
-    assert len(chosen["widths"]) == 4
-    assert chosen["counts"][0] == 2
-    assert chosen["counts"][-1] == 1024
-    assert chosen["picture_counts"][0] == 1
+    live, site, file = (data.offered(copy)["controls"] for copy in (LIVE, SITE, FILE))
+    assert {control["note"] for control in live.values()} == {""}
+    assert file["width"]["note"] == "This copy holds 32 and 64; assocmem explore also 16 and 128."
+    assert file["longwidth"]["note"] == file["needwidth"]["note"] == file["width"]["note"]
+    assert file["draw"]["note"] == "This copy holds one draw; assocmem explore offers 100."
+    assert site["draw"]["note"] == "This copy holds 2 draws; assocmem explore offers 100."
+    assert [len(live[name]["values"]) for name in ("beta", "cosine", "width", "draw")] == [24, 5, 4, 100]
+    assert (live["m"]["values"][0], live["m"]["values"][-1], live["count"]["values"][0]) == (2, 1024, 1)
+
+
+def test_every_usual_choice_is_offered_in_every_copy():
+    for copy in (LIVE, SITE, FILE):
+        for name, control in data.offered(copy)["controls"].items():
+            assert control["usual"] in control["values"] or (control["many"] and control["usual"] == ""), name
+    assert data.first_paths() == ["offer", "glyphs", "pictures/outer/0", "bars/outer/64/1/0"]
 
 
 def test_every_path_of_an_export_is_answered_or_offered():
-    names = list(data.paths())
+    names = list(data.paths(SITE))
     assert len(set(names)) == len(names)
     bars_paths = [name for name in names if name.startswith("bars/")]
-    assert len(bars_paths) == 4 * 5 * offer.DRAWS * (6 + 4 * 24)
+    assert len(bars_paths) == 4 * 5 * 2 * (6 + 4 * 24)
+    assert set(data.paths(FILE)) < set(names) < set(data.paths(LIVE))
     for name in names[:: len(names) // 40]:
         assert loaded(name)
 
@@ -315,18 +339,20 @@ def test_nonsense_is_refused_in_a_sentence(path):
 
 
 def test_specifications_name_the_datasets_that_the_page_swaps():
+    charts = data.offered()["charts"]
     for name, wanted in (
         ("bars", {"bars", "target"}),
         ("streams", {"bars", "target"}),
         ("curves", {"theory", "measured", "spans", "marker", "here", "labels"}),
         ("contexts", {"theory", "measured", "spans", "marker", "here", "labels"}),
     ):
-        spec = specs.specs()[name]
+        spec = charts[name]
         assert wanted <= set(spec["datasets"])
         assert all(spec["datasets"][key] for key in wanted)
         used = {layer["data"]["name"] for layer in spec["layer"] if "name" in layer["data"]}
         assert wanted <= used
-    assert len(set(specs.colours().values())) == len(offer.CHOICES)
+    colours = [option["colour"] for option in data.offered()["controls"]["store"]["options"]]
+    assert len(set(colours)) == len(CHOICES)
 
 
 def test_the_optimal_points_are_medians_of_the_measured_store():

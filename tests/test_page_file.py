@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assocmem.page import export
+from assocmem.page import STATIC, export
 from browsing import Tab, browser
 from test_page_browser import ratio_of
 
@@ -47,7 +47,7 @@ def test_bars_and_curves_work_from_disk(tab):
 
 def test_controls_say_what_this_file_does_not_offer(tab):
     assert tab.page.get_attribute("#width", "max") == "1"
-    for control in ("width", "long-width", "need-width"):
+    for control in ("width", "longwidth", "needwidth"):
         assert "16 and 128" in tab.text(f"#{control}-note")
         assert tab.page.get_attribute(f"#{control}", "aria-describedby") == f"{control}-note"
     assert tab.page.is_disabled("#draw")
@@ -64,7 +64,7 @@ def test_code_runs_and_is_ended_from_disk(tab):
 
 
 def teaching_code(name):
-    return (export.STATIC / "teach" / f"{name}.py").read_text(encoding="utf-8")
+    return (STATIC / "teach" / f"{name}.py").read_text(encoding="utf-8")
 
 
 def test_what_is_not_inside_is_a_sentence(tab):

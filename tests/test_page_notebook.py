@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from assocmem.page import data
-from assocmem.page.bars import page_keys
-from assocmem.page.offer import COUNTS
+from assocmem.page.sections.bars import COUNTS, page_keys
 
 nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
 nbclient = pytest.importorskip("nbclient", reason="needs nbclient")

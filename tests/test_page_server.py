@@ -17,8 +17,7 @@ import pytest
 
 from assocmem.cli import run
 from assocmem.contract.errors import InputError
-from assocmem.page import data, export, server
-from assocmem.page.vendor import STATIC
+from assocmem.page import STATIC, data, export, server
 from assocmem.report.export import make_bundle
 
 pytest.importorskip("httpx2", reason="starlette's test client needs httpx2")
@@ -172,8 +171,8 @@ def test_the_static_site_holds_the_servers_answers(tmp_path, client, capsys):
     for path in FEW:
         assert (site / "data" / f"{path}.json").read_text(encoding="utf-8") == client.get(f"/data/{path}.json").text
     offer = json.loads((site / "data" / "offer.json").read_text(encoding="utf-8"))
-    assert offer["draws"] == 2
-    assert "2 draws" in offer["notes"]["draw"]
+    assert offer["controls"]["draw"]["values"] == [0, 1]
+    assert "2 draws" in offer["controls"]["draw"]["note"]
     for file in STATIC.rglob("*.*"):
         assert (site / file.relative_to(STATIC)).read_bytes() == file.read_bytes()
     with pytest.raises(InputError, match="holds something already"):
@@ -203,7 +202,7 @@ def test_the_single_file_holds_the_same_documents_and_names_no_file(tmp_path):
         assert inside["data"][name] == json.loads(data.document(name))
     assert base64.b64decode(inside["assets"]["vendor/micropython.wasm"])[:4] == b"\0asm"
     assert not re.search(r'(?:src|href)="(?!#|data:)[^"]+"', page.split("<script", 1)[0])
-    assert inside["data"]["offer"]["widths"] == [32, 64]
+    assert inside["data"]["offer"]["controls"]["width"]["values"] == [32, 64]
 
 
 @pytest.mark.slow

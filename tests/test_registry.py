@@ -20,10 +20,9 @@ from assocmem.contract.errors import InputError, UnknownNameError
 from assocmem.contract.register import register
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
-from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import Shown
+from assocmem.experiments.shown import Shown
 from assocmem.lab.requirements import requirements
-from assocmem.page.cards import cards
+from assocmem.page.sections.stores import cards
 from assocmem.stores import entry, key_of, make_store
 from assocmem.stores.function import FunctionStore
 from assocmem.stores.outer import OuterProduct
@@ -242,7 +241,7 @@ class TestRegister:
         assert check(make_store("brand-new")).ok
         rows = {row["store"]: row for row in requirements(16, 16, 10, 1.0)}
         assert rows["brand-new"]["feasible"]
-        assert colours([Shown("brand-new", "the new one")]) == {"the new one": "#123456"}
+        assert (Shown("brand-new").label, Shown("brand-new").colour) == (entry("brand-new").label, "#123456")
         assert "| `brand-new` | Adds every pair, and answers louder. |" in generated_store_table()
         page = cards()["stores"]
         assert next(one["capacity"] for one in page if one["key"] == "brand-new") == pytest.approx(65)

@@ -19,12 +19,9 @@ def explore(
 ) -> None:
     """Open the interactive page: fill a memory, watch it drown, make it recover."""
     if export is not None:
-        from assocmem.page.export import export_file, export_site
+        from assocmem.page import export as files
 
-        if export.suffix in (".html", ".htm"):
-            export_file(export)
-        else:
-            export_site(export)
+        files.export(export)
         return
     from assocmem.page.server import serve
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from assocmem.experiments.experiment import (
-    Experiment,
-    Outcome,
-    Run,
-    Shown,
-    both_ways,
-    over_memories,
-)
+from assocmem.experiments.experiment import Experiment, Outcome, Run, both_ways, over_memories
+from assocmem.experiments.shown import Shown
 
 D_K = 64
 STORES = (
     Shown("outer-product", "linear"),
-    Shown("relu", "ReLU"),
-    Shown("squared-relu", "squared ReLU"),
+    Shown("relu"),
+    Shown("squared-relu"),
     Shown("swiglu", "SwiGLU, shared gate"),
-    Shown("cubed-relu", "cubed ReLU"),
+    Shown("cubed-relu"),
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row
-from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
+from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.recency import Ages
 from assocmem.lab.run import curves
 from assocmem.lab.sequences import Sequences
@@ -14,18 +14,18 @@ from assocmem.theory import ratio_by_age
 
 D_K, D_V = 64, 32
 AGES = (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 255)
-DELTA = Shown("delta-net", "DeltaNet")
+DELTA = Shown("delta-net")
 STORES = (
-    Shown("outer-product", "outer product"),
-    Shown("linear-attention", "linear attention"),
-    Shown("mamba", "Mamba"),
+    Shown("outer-product"),
+    Shown("linear-attention"),
+    Shown("mamba"),
     Shown("mamba-2", "Mamba-2, decay 0.99", {"decay": 0.99}),
     DELTA,
     Shown("gated-delta-net", "Gated DeltaNet, decay 0.99", {"decay": 0.99}),
-    Shown("ttt-linear", "TTT-Linear"),
-    Shown("titans", "Titans"),
-    Shown("mesa-net", "MesaNet"),
-    Shown("delta-former", "DeltaFormer"),
+    Shown("ttt-linear"),
+    Shown("titans"),
+    Shown("mesa-net"),
+    Shown("delta-former"),
 )
 
 
@@ -39,7 +39,7 @@ def _answer(run: Run) -> Outcome:
         "x": "shown_age",
         "x_title": "age + 1: how many pairs ago it was written",
         "order": [one.label for one in STORES],
-        "colours": colours(STORES),
+        "colours": {one.label: one.colour for one in STORES},
         "join": True,
         "panels": [
             {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_domain": (1e-3, 2)},

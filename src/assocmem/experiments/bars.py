@@ -6,18 +6,19 @@ import numpy as np
 
 from assocmem import theory
 from assocmem.contract.state import Pairs
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
+from assocmem.experiments.experiment import Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown
 from assocmem.inputs import draw_pairs
 from assocmem.maps.sharpness import Constant
 from assocmem.ruler import by_weights, recall_weights
 
 D_K = 64
 PANELS = (
-    (Shown("outer-product", "outer product"), 32),
-    (Shown("outer-product", "outer product"), 128),
-    (Shown("optimal-linear", "optimal linear"), 64),
-    (Shown("relu", "ReLU"), 128),
-    (Shown("squared-relu", "squared ReLU"), 1024),
+    (Shown("outer-product"), 32),
+    (Shown("outer-product"), 128),
+    (Shown("optimal-linear"), 64),
+    (Shown("relu"), 128),
+    (Shown("squared-relu"), 1024),
     (Shown("exp-series", "exp, 2 terms", {"terms": 2, "beta": 8.0}), 48),
     (Shown("softmax", "softmax, beta = 2", {"beta": 2.0}), 64),
     (Shown("softmax", "softmax, beta = 8", {"beta": 8.0}), 1024),

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from assocmem import theory
 from assocmem.contract.form import KernelSum
 from assocmem.contract.results import Row
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, article
+from assocmem.experiments.experiment import Experiment, Outcome, Run, article
+from assocmem.experiments.shown import Shown
 from assocmem.lab.capacity import PRECISION, capacity
 from assocmem.maps.sharpness import Constant, LogN, Sharpness
 
@@ -34,12 +35,12 @@ def _softmax(label: str, formula: str, policy: Sharpness) -> Line:
 
 
 LINES = (
-    Line(Shown("outer-product", "outer product"), "V^T K x"),
-    Line(Shown("optimal-linear", "optimal linear"), "V^T pinv(K^T) x"),
-    Line(Shown("relu", "ReLU"), "V^T ReLU(K x)"),
-    Line(Shown("squared-relu", "squared ReLU"), "V^T ReLU(K x)^2"),
+    Line(Shown("outer-product"), "V^T K x"),
+    Line(Shown("optimal-linear"), "V^T pinv(K^T) x"),
+    Line(Shown("relu"), "V^T ReLU(K x)"),
+    Line(Shown("squared-relu"), "V^T ReLU(K x)^2"),
     Line(Shown("swiglu", "SwiGLU, shared gate"), "V^T (Swish(K x) * K x)", "SwiGLU shared gate"),
-    Line(Shown("cubed-relu", "cubed ReLU"), "V^T ReLU(K x)^3"),
+    Line(Shown("cubed-relu"), "V^T ReLU(K x)^3"),
     *(
         Line(Shown("exp-series", f"exp, {n} terms, beta 8", {"terms": n, "beta": 8.0}), f"V^T exp_{n}(8 K x)",
              f"exp {n} terms, beta 8")

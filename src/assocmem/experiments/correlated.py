@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import product
 
 from assocmem.contract.results import Row
-from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
+from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.inputs import EqualCosine
 from assocmem.lab.recency import Passes
 from assocmem.lab.run import curves
@@ -16,7 +16,7 @@ from assocmem.lab.sequences import Sequences
 D_K = 64
 FEW, MANY = 32, 96
 COSINES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-OUTER, LEAST = Shown("outer-product", "outer product"), Shown("optimal-linear", "least squares")
+OUTER, LEAST = Shown("outer-product"), Shown("optimal-linear", "least squares")
 ONE, SIXTEEN = Shown("delta-net", "DeltaNet, 1 pass"), Shown("delta-net", "DeltaNet, 16 passes")
 PASSES = {ONE: 1, Shown("delta-net", "DeltaNet, 4 passes"): 4, SIXTEEN: 16}
 STORES = (
@@ -41,7 +41,7 @@ def _answer(run: Run) -> Outcome:
     ]
     panels[1]["rule_text"] = ""
     view = {
-        "colours": colours(one for one in STORES if one not in PASSES),
+        "colours": {one.label: one.colour for one in STORES if one not in PASSES},
         "kind": "panels", "x": "rho", "x_title": "expected cosine of two keys", "x_log": False, "join": True,
         "order": [one.label for one in STORES], "panels": panels,
     }  # fmt: skip

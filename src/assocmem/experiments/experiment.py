@@ -12,12 +12,11 @@ from typing import Any
 
 from assocmem.contract.columns import meanings
 from assocmem.contract.results import Results, Row, header_for
-from assocmem.contract.store import Store
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.keys import Keys
 from assocmem.lab.run import curves
 from assocmem.lab.similarities import Similarities
-from assocmem.stores import make_store
 
 View = dict[str, Any]
 
@@ -67,25 +66,6 @@ class Run:
             self.progress(round(1000 * (at + done / max(1, whole))), 1000 * total)
 
         return replace(self, progress=report)
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A store as figures and the page show it: its key, the words beside its line, its settings."""
-
-    key: str
-    label: str
-    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-    @property
-    def store(self) -> Store:
-        """The store itself."""
-        return make_store(self.key, **self.settings)
-
-
-def labelled(shown: Iterable[Shown]) -> list[tuple[str, Store]]:
-    """Return the stores with their labels, as the lab takes them."""
-    return [(one.label, one.store) for one in shown]
 
 
 @dataclass(frozen=True)

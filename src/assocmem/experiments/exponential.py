@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from assocmem import theory
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, both_ways, over_memories
+from assocmem.experiments.experiment import Experiment, Outcome, Run, both_ways, over_memories
 from assocmem.experiments.long_contexts import FIXED, at_a_million
+from assocmem.experiments.shown import Shown
 from assocmem.maps.sharpness import Constant
 
 D_K, BETA = 64, 8.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, article, over_memories, with_article
+from assocmem.experiments.experiment import Experiment, Outcome, Run, article, over_memories, with_article
+from assocmem.experiments.shown import Shown
 from assocmem.lab.keys import Keys
 from assocmem.lab.run import curves
 from assocmem.lab.similarities import Similarities

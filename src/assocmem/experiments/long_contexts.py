@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from assocmem import theory
 from assocmem.contract.results import Row
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, both_ways, labelled, over_memories
+from assocmem.experiments.experiment import Experiment, Outcome, Run, both_ways, over_memories
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.keys import Keys
 from assocmem.lab.run import curves
 from assocmem.maps.sharpness import Constant, LogN, QwenLogN, Sharpness, YaRN

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row
-from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, Shown, labelled
+from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.recency import Rewrites
 from assocmem.lab.run import curves
 from assocmem.lab.sequences import Sequences
 
 D_K, D_V = 64, 32
 STORES = (
-    Shown("outer-product", "outer product"),
-    Shown("linear-attention", "linear attention"),
-    Shown("softmax", "softmax"),
+    Shown("outer-product"),
+    Shown("linear-attention"),
+    Shown("softmax"),
     Shown("optimal-linear", "least squares"),
     Shown("mamba-2", "Mamba-2, decay 0.99", {"decay": 0.99}),
-    Shown("delta-net", "DeltaNet"),
+    Shown("delta-net"),
     Shown("gated-delta-net", "Gated DeltaNet, decay 0.99", {"decay": 0.99}),
-    Shown("ttt-linear", "TTT-Linear"),
-    Shown("titans", "Titans"),
-    Shown("delta-former", "DeltaFormer"),
+    Shown("ttt-linear"),
+    Shown("titans"),
+    Shown("delta-former"),
 )
 
 
@@ -34,7 +34,7 @@ def _answer(run: Run) -> Outcome:
         "x": "n_memories",
         "x_title": "keys written, every second one again with a new value",
         "order": [one.label for one in STORES],
-        "colours": colours(STORES),
+        "colours": {one.label: one.colour for one in STORES},
         "join": True,
         "panels": [
             {"where": {"quantity": "left"}, "y_title": "old value's weight left", "y_log": False, "y_domain": (0, 1.1)},

@@ -6,15 +6,16 @@ import math
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled
+from assocmem.experiments.experiment import Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.precision import INTERFERENCE, Rounding, measurable_dtypes
 from assocmem.lab.run import curves
 
 D_K = 32
 STORES = (
-    Shown("outer-product", "outer product"),
-    Shown("linear-attention", "linear attention"),
-    Shown("delta-net", "DeltaNet"),
+    Shown("outer-product"),
+    Shown("linear-attention"),
+    Shown("delta-net"),
     Shown("optimal-linear", "least squares"),
 )
 

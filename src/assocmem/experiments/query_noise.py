@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
+from assocmem.experiments.experiment import Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown
 from assocmem.lab.capacity import capacity
 
 D_K = 64
 COSINES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 SOFTMAX = Shown("softmax", "softmax, beta 8", {"beta": 8.0})
 STORES = (
-    Shown("outer-product", "outer product"),
-    Shown("squared-relu", "squared ReLU"),
-    Shown("cubed-relu", "cubed ReLU"),
+    Shown("outer-product"),
+    Shown("squared-relu"),
+    Shown("cubed-relu"),
     SOFTMAX,
 )
 

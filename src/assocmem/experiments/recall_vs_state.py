@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from assocmem import stores
 from assocmem.contract.results import Row
-from assocmem.experiments.colours import colours
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
+from assocmem.experiments.experiment import Experiment, Outcome, Run
 from assocmem.lab.retrieval import MeasuredRetrieval, retrieval_capacities, state_growth
-from assocmem.stores import make_store
+from assocmem.stores import entry, make_store
 
 WIDTHS = (16, 32, 64, 128)
 SHOWN = (16, 64, 256, 1024)
@@ -38,7 +37,7 @@ def _answer(run: Run) -> Outcome:
         "x_title": "numbers in the state",
         "y_title": f"memories M with {SHARE:.0%} right recalls",
         "order": [*series, *lines],
-        "colours": colours(Shown(key, key) for key in series) | dict(zip(lines, GREYS, strict=False)),
+        "colours": {key: entry(key).colour for key in series} | dict(zip(lines, GREYS, strict=False)),
         "join": True,
     }
     return Outcome(rows, view, _caption(found, widths), {"widths": widths, "share": SHARE, "stores": keys})

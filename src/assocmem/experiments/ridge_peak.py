@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled, over_memories
+from assocmem.experiments.experiment import Experiment, Outcome, Run, over_memories
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.keys import Keys
 from assocmem.lab.run import curves
 
@@ -10,7 +11,7 @@ D_K, COSINE, RIDGE = 64, 0.9, 0.5
 COUNTS = (8, 16, 24, 32, 40, 48, 56, 60, 62, 64, 66, 68, 72, 80, 96, 128, 192, 256, 512)
 EXACT = Shown("optimal-linear", "least squares")
 STORES = (
-    Shown("outer-product", "outer product"),
+    Shown("outer-product"),
     EXACT,
     Shown("optimal-linear", f"least squares, ridge {RIDGE:g}", {"ridge": RIDGE}),
 )

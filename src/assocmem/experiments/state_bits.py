@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from assocmem.contract.results import Row
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown, labelled
+from assocmem.experiments.experiment import Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown, labelled
 from assocmem.inputs import draw_pairs
 from assocmem.lab.keys import Keys
 from assocmem.lab.run import curves
 from assocmem.ruler import bits_per_recall
 
 D_K = D_V = 64
-OPTIMAL = Shown("optimal-linear", "optimal linear")
+OPTIMAL = Shown("optimal-linear")
 STORES = (
-    Shown("outer-product", "outer product"),
+    Shown("outer-product"),
     OPTIMAL,
-    Shown("squared-relu", "squared ReLU"),
-    Shown("softmax", "softmax"),
+    Shown("squared-relu"),
+    Shown("softmax"),
 )
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 
-from assocmem.experiments.experiment import Experiment, Outcome, Run, Shown
+from assocmem.experiments.experiment import Experiment, Outcome, Run
+from assocmem.experiments.shown import Shown
 from assocmem.lab.capacity import capacity
 from assocmem.ruler import growth
 
 WIDTHS = (16, 32, 64, 128, 256, 512)
 STORES = (
-    (Shown("outer-product", "outer product"), 1),
-    (Shown("relu", "ReLU"), 1),
-    (Shown("squared-relu", "squared ReLU"), 2),
+    (Shown("outer-product"), 1),
+    (Shown("relu"), 1),
+    (Shown("squared-relu"), 2),
     (Shown("swiglu", "SwiGLU, shared gate"), 2),
-    (Shown("cubed-relu", "cubed ReLU"), 3),
+    (Shown("cubed-relu"), 3),
 )
 WIDEST_FIT = 64
 

@@ -1,1 +1,5 @@
-"""The interactive page: `assocmem explore`, a static site, or one self-contained file."""
+"""The interactive explorer, live or as files."""
+
+from pathlib import Path
+
+STATIC = Path(__file__).parent / "static"

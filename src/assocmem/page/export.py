@@ -10,57 +10,114 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.files import write_whole
 from assocmem.kernels.compute import Helpers, cores, one_blas_thread
-from assocmem.page import offer
-from assocmem.page.data import document, offered, paths
-from assocmem.page.vendor import STATIC
+from assocmem.page import STATIC
+from assocmem.page.data import document, offered, paths, text
+from assocmem.page.declare import FILE, SITE
 
-FILE_WIDTHS = (32, 64)
-FILE_DRAWS = 1
 SHELF = 48
+SITE_BYTES, FILE_BYTES = 70e6, 10e6
+"""What the exports take on a disk, and some more."""
 SCRIPTS = ("vendor/katex.min.js", "vendor/vega.js")
-ASSETS = ("vendor/micropython.mjs", "vendor/micropython.wasm", "teach/outer.py", "teach/softmax.py")
+ASSETS = ("vendor/micropython.mjs", "vendor/micropython.wasm", *(f"teach/{p.name}" for p in STATIC.glob("teach/*.py")))
+
+
+def export(target: Path, *, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
+    """Write the page: one file where `target` ends in .html or .htm, else a folder of static files.
+
+    Parameters: target; chosen, paths of data to write in place of all of them; workers, processes that compute them
+    (by default one for each core). Raises InputError, before anything is computed, for a target that cannot be
+    written, that holds something already, or that ends like another kind of file.
+    """
+    if target.suffix in (".html", ".htm"):
+        return export_file(target, chosen=chosen, workers=workers)
+    if re.fullmatch(r"\.[A-Za-z]\w*", target.suffix) and not target.is_dir():
+        raise InputError(f"--export writes a folder, or one file that ends in .html; got {target}.")
+    return export_site(target, chosen=chosen, workers=workers)
 
 
 def export_site(folder: Path, *, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
-    """Write the static site to a new or empty folder; it appears whole or not at all.
+    """Write the static site to a new or empty folder; it appears whole or not at all. Parameters as in `export`.
 
-    Parameters: folder; chosen, paths of data to write in place of all of them; workers, processes that compute them
-    (by default one for each core). Raises InputError where the folder holds something already or cannot be written.
+    Raises InputError where the folder holds something already or cannot be written.
     Cost: about 5,000 files, 40 MB, a minute on two cores.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} holds something already; --export wants a new or an empty folder.")
-    names = list(paths()) if chosen is None else list(chosen)
-    try:
+    names = list(paths(SITE)) if chosen is None else list(chosen)
+    with _refused(folder):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder} holds something already; --export wants a new or an empty folder.")
         folder.parent.mkdir(parents=True, exist_ok=True)
+        _room(folder, SITE_BYTES)
         work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}; choose another folder.") from error
-    try:
-        shutil.copytree(STATIC, work, dirs_exist_ok=True)
-        _write_data(work / "data", "offer", json.dumps(offered(draws=offer.DRAWS), ensure_ascii=False))
-        for name, text in _computed(names, workers, "writing the static site"):
-            _write_data(work / "data", name, text)
-        if folder.exists():
-            folder.rmdir()
-        os.chmod(work, 0o755)
-        os.replace(work, folder)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+        try:
+            for file in STATIC.rglob("*.*"):
+                _put(work / file.relative_to(STATIC), file.read_bytes())
+            _put(work / "data" / "offer.json", text(offered(SITE)).encode())
+            for name, found in _computed(names, workers, "writing the static site"):
+                _put(work / "data" / f"{name}.json", found.encode())
+            if folder.exists():
+                folder.rmdir()
+            os.chmod(work, 0o755)
+            os.replace(work, folder)
+        except BaseException:
+            shutil.rmtree(work, ignore_errors=True)
+            raise
     print(f"wrote {folder}/index.html; any file server can serve the folder.")
     return folder
 
 
-def _write_data(data: Path, path: str, text: str) -> None:
-    file = data / f"{path}.json"
+def export_file(path: Path, *, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
+    """Write the page as one HTML file that opens from disk and loads nothing else. Parameters as in `export`.
+
+    It holds widths 32 and 64 and one draw; its controls say what they don't offer.
+    Raises InputError where the file cannot be written. Cost: about half a minute on two cores.
+    """
+    names = list(paths(FILE)) if chosen is None else list(chosen)
+    with _refused(path):
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write {path}: what stands there is no file; choose another name.")
+        if not path.parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
+        _room(path, FILE_BYTES)
+        with tempfile.TemporaryFile(dir=path.parent):  # a folder that can be written
+            held: dict[str, object] = {"offer": offered(FILE)}
+        held |= {name: json.loads(found) for name, found in _computed(names, workers, "filling the file")}
+        write_whole(path, single_file(held).encode())
+    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB); it opens from disk, offline.")
+    return path
+
+
+@contextmanager
+def _refused(target: Path) -> Iterator[None]:
+    """Say in one sentence why a target cannot be written."""
+    try:
+        if target.is_symlink() and not target.exists():
+            raise InputError(f"cannot write {target}: it is a link that leads nowhere; choose another place.")
+        yield
+    except (OSError, ValueError) as error:
+        if isinstance(error, ValueError) and "null" not in str(error):
+            raise
+        words = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot write {target}: {words}; choose another place.") from error
+
+
+def _room(target: Path, needed: float) -> None:
+    free = shutil.disk_usage(target.parent).free
+    if free < needed:
+        raise InputError(
+            f"cannot write {target}: it takes {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there; choose "
+            "another place."
+        )
+
+
+def _put(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    file.write_bytes(content)
 
 
 def _computed(names: Sequence[str], workers: int | None, words: str) -> Iterator[tuple[str, str]]:
@@ -68,7 +125,7 @@ def _computed(names: Sequence[str], workers: int | None, words: str) -> Iterator
     from rich.progress import Progress
 
     shelves = [names[i : i + SHELF] for i in range(0, len(names), SHELF)]
-    workers = workers or cores()
+    workers = min(workers or cores(), len(shelves))
     with Progress(transient=True) as progress:
         task = progress.add_task(words, total=len(names))
         for shelf in _over(shelves, workers):
@@ -77,10 +134,10 @@ def _computed(names: Sequence[str], workers: int | None, words: str) -> Iterator
 
 
 def _over(shelves: Sequence[Sequence[str]], workers: int) -> Iterator[list[tuple[str, str]]]:
-    if workers == 1 or len(shelves) < 2:
+    if workers < 2:
         yield from map(_documents, shelves)
         return
-    with Helpers(min(workers, len(shelves))) as pool:
+    with Helpers(workers) as pool:
         try:
             yield from pool.map(_documents, shelves)
         except BaseException:
@@ -92,25 +149,6 @@ def _documents(names: Sequence[str]) -> list[tuple[str, str]]:
     """Compute the documents at these paths on one thread: the processes share the cores."""
     with one_blas_thread:
         return [(name, document(name)) for name in names]
-
-
-def export_file(path: Path, *, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
-    """Write the page as one HTML file that opens from disk and loads nothing else.
-
-    It holds widths 32 and 64 and one draw; its controls say what they don't offer. Parameters: as in `export_site`.
-    Raises InputError where the file cannot be written. Cost: about half a minute on two cores.
-    """
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
-    names = list(paths(widths=FILE_WIDTHS, draws=FILE_DRAWS)) if chosen is None else list(chosen)
-    held: dict[str, object] = {"offer": offered(widths=FILE_WIDTHS, draws=FILE_DRAWS)}
-    held |= {name: json.loads(text) for name, text in _computed(names, workers, "filling the file")}
-    try:
-        write_whole(path, single_file(held).encode())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another place.") from error
-    print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB); it opens from disk, offline.")
-    return path
 
 
 def single_file(held: Mapping[str, object]) -> str:

@@ -1,18 +1,21 @@
-"""The live page: a small server on this machine only. GET only, stateless, nothing the reader types runs here."""
+"""The live page: a small server on this machine only. GET only, nothing the reader types runs here."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 import mimetypes
 import socket
 import zlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assocmem.contract.errors import AssocmemError, InputError
-from assocmem.kernels.compute import one_blas_thread
-from assocmem.page.data import document
-from assocmem.page.vendor import STATIC
+from assocmem.kernels.compute import cores, one_blas_thread
+from assocmem.page import STATIC
+from assocmem.page.data import document, first_paths
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -30,16 +33,67 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-FIRST = ("offer", "glyphs", "pictures/outer/0", "bars/outer/64/1/0")
-"""What the page cannot start without: computed before its address is printed."""
+KEPT = 512
+"""So many answers are kept, those asked for last."""
 
 for _kind, _ending in (("text/javascript", ".js"), ("text/javascript", ".mjs"), ("application/wasm", ".wasm"),
                        ("font/woff2", ".woff2"), ("text/x-python", ".py")):  # fmt: skip
     mimetypes.add_type(_kind, _ending)
 
 
-def application() -> Starlette:
-    """Return the ASGI application: `/` and the static files, `/data/<path>.json` for the numbers."""
+@dataclass
+class Answer:
+    """A document as it is sent: plain and packed, with its tag."""
+
+    path: str
+    plain: bytes = b""
+
+    def __post_init__(self) -> None:
+        with one_blas_thread:  # several are computed at once: a thread each is enough
+            self.plain = document(self.path).encode()
+        self.packed = gzip.compress(self.plain, 6, mtime=0)
+        self.tag = f'"{zlib.crc32(self.plain):08x}"'
+
+
+@dataclass
+class Answers:
+    """The answers by path: one is computed once, however often it is asked for, and one that is kept waits for none."""
+
+    kept: OrderedDict[str, Answer] = field(default_factory=OrderedDict)
+    coming: dict[str, asyncio.Future[Answer]] = field(default_factory=dict)
+    limit: Any = None
+
+    def keep(self, answer: Answer) -> Answer:
+        """Keep an answer, in place of the one that was asked for longest ago."""
+        self.kept[answer.path] = answer
+        if len(self.kept) > KEPT:
+            self.kept.popitem(last=False)
+        return answer
+
+    async def at(self, path: str) -> Answer:
+        """Return the answer at a path; AssocmemError as `document` raises it."""
+        if path in self.kept:
+            self.kept.move_to_end(path)
+            return self.kept[path]
+        if path not in self.coming:
+            self.coming[path] = asyncio.ensure_future(self._compute(path))
+        return await asyncio.shield(self.coming[path])  # who asked may leave; others wait for it too
+
+    async def _compute(self, path: str) -> Answer:
+        from anyio import CapacityLimiter, to_thread
+
+        self.limit = self.limit or CapacityLimiter(cores())
+        try:
+            return self.keep(await to_thread.run_sync(Answer, path, limiter=self.limit, abandon_on_cancel=True))
+        finally:
+            del self.coming[path]
+
+
+def application(answers: Answers | None = None) -> Starlette:
+    """Return the ASGI application: `/` and the static files, `/data/<path>.json` for the numbers.
+
+    answers: some that are there already.
+    """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.gzip import GZipMiddleware
@@ -48,15 +102,20 @@ def application() -> Starlette:
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 
-    def data(request: Any) -> Response:
+    answers = answers or Answers()
+
+    async def data(request: Any) -> Response:
         try:
-            text = document(request.path_params["path"])
+            answer = await answers.at(request.path_params["path"])
         except (AssocmemError, ValueError) as error:
             return JSONResponse({"error": str(error)}, status_code=404)
-        tag = f'"{zlib.crc32(text.encode()):08x}"'
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers={"ETag": tag})
-        return Response(text, media_type="application/json", headers={"ETag": tag})
+        headers = {"ETag": answer.tag, "Vary": "Accept-Encoding"}
+        if request.headers.get("if-none-match") == answer.tag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            packed = {**headers, "Content-Encoding": "gzip"}
+            return Response(answer.packed, media_type="application/json", headers=packed)
+        return Response(answer.plain, media_type="application/json", headers=headers)
 
     return Starlette(
         routes=[
@@ -117,19 +176,19 @@ def serve(port: int = 8765, *, browser: bool = True) -> None:
 
     found = listen(port)
     address = f"http://localhost:{found.getsockname()[1]}/"
-    for path in FIRST:
-        document(path)
+    answers = Answers()
+    for path in first_paths():
+        answers.keep(Answer(path))
     print(f"assocmem explore: {address}  (Ctrl-C to stop)", flush=True)
     if browser:
         import webbrowser
 
         webbrowser.open(address)
-    config = uvicorn.Config(application(), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(application(answers), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     logging.getLogger("uvicorn.error").addFilter(_worth_saying)
     try:
-        with one_blas_thread:  # many small answers at once: a thread each is enough
-            server.run(sockets=[found])
+        server.run(sockets=[found])
     except KeyboardInterrupt:
         pass
     finally:

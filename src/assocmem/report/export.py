@@ -52,7 +52,7 @@ def write_pictures(
 def script_bundle() -> str:
     """Return the script that defines `vegaEmbed` on the window: Vega, Vega-Lite and vega-embed, as shipped.
 
-    It is the page's own copy (`python -m assocmem.page.vendor` writes it): making it takes seconds and 130 MB.
+    It is the page's own copy (`scripts/bundle_vega.py` writes it): making it takes seconds and 130 MB.
     """
     return (resources.files("assocmem") / "page" / "static" / "vendor" / "vega.js").read_text(encoding="utf-8")
 

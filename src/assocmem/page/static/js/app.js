@@ -1,46 +1,27 @@
 import { bars } from "./bars.js";
-import { contexts } from "./contexts.js";
+import { calculator, contexts } from "./contexts.js";
 import { byId, listenersReady } from "./controls.js";
 import { curves } from "./curves.js";
 import { load } from "./data.js";
 import { hand } from "./hand.js";
 import { hero } from "./hero.js";
 import { model } from "./model.js";
-import { offer } from "./state.js";
+import { section } from "./section.js";
+import { declare, declared } from "./state.js";
 import { stores } from "./stores.js";
-import { streams } from "./streams.js";
 import { why } from "./why.js";
-
-function among(values) {
-  return (value) => values.includes(value);
-}
-
-function checksFor(choices) {
-  const ids = choices.stores.map((store) => store.id);
-  return {
-    count: among(choices.picture_counts), picture: among(choices.pictures), letter: among(choices.letters),
-    hand: among(["outer-product", "softmax"]), asked: among([0, 1, 2]), step: (n) => Number.isInteger(n) && n >= 0 && n < 10,
-    store: among(ids), m: among(choices.counts), beta: among(choices.betas), cosine: among(choices.cosines),
-    width: among(choices.widths), draw: (n) => Number.isInteger(n) && n >= 0 && n < choices.draws,
-    hidden: (text) => text === "" || text.split(".").every((id) => ids.includes(id)),
-    reference: among(choices.references), longbeta: among(choices.betas), longwidth: among(choices.widths),
-    needm: among(choices.need.counts), needratio: among(choices.need.ratios), needcosine: among(choices.cosines), needwidth: among(choices.widths),
-    token: (n) => Number.isInteger(n) && n >= 0 && n < choices.tokens,
-    rule: among(choices.streams.rules.map((r) => r.id)), decay: among(choices.streams.decays), strength: among(choices.streams.strengths),
-  };
-}
 
 // Links within the page scroll without replacing the state in the address.
 function anchors() {
-  for (const link of document.querySelectorAll("header a[href^='#'], a.skip")) {
-    link.addEventListener("click", (event) => {
-      event.preventDefault();
-      const target = byId(link.getAttribute("href").slice(1));
-      target.scrollIntoView();
-      target.setAttribute("tabindex", "-1");
-      target.focus({ preventScroll: true });
-    });
-  }
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("header a[href^='#'], a.skip");
+    if (!link) return;
+    event.preventDefault();
+    const target = byId(link.getAttribute("href").slice(1));
+    target.scrollIntoView();
+    target.setAttribute("tabindex", "-1");
+    target.focus({ preventScroll: true });
+  });
 }
 
 function sharing() {
@@ -61,13 +42,13 @@ async function start() {
   sharing();
   const drawing = globalThis.vegaEmbed ? null : vega();
   drawing?.catch(() => null); // awaited below, after the opening picture
-  const choices = await load("offer");
-  offer(checksFor(choices));
-  await hero(choices);
+  declare(await load("offer"));
+  await hero();
   await drawing;
-  await bars(choices);
+  await bars();
   document.documentElement.dataset.ready = "bars";
-  await Promise.all([curves(choices), contexts(choices), hand(), model(), why(), stores(), streams(choices)]);
+  const plain = Object.keys(declared.sections).filter((name) => declared.sections[name].title);
+  await Promise.all([curves(), contexts(), calculator(), hand(), model(), why(), stores(), ...plain.map(section)]);
   listenersReady();
   document.documentElement.dataset.ready = "all";
 }

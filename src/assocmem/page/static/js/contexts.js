@@ -1,19 +1,12 @@
 import { chart, endLabels, narrow } from "./chart.js";
-import { announce, byId, element, figure, slider, swatch, table, whole } from "./controls.js";
-import { load, newest } from "./data.js";
-import { listen, state } from "./state.js";
+import { announce, byId, element, figure, sliders, swatch, table, whole } from "./controls.js";
+import { newest } from "./data.js";
+import { ask, control, declared, listen, state } from "./state.js";
 
-export async function contexts(choices) {
-  const { notes } = choices;
-  slider("reference", "reference", choices.references, { say: (l) => `${l} memories`, show: whole });
-  slider("long-beta", "longbeta", choices.betas, { say: (b) => `sharpness ${b}`, show: String });
-  slider("long-width", "longwidth", choices.widths, { say: (d) => `${d} numbers`, show: String, note: notes.width });
-  await Promise.all([rules(choices), calculator(choices)]);
-}
-
-async function rules(choices) {
-  const { largest } = choices.need;
-  const picture = await chart(byId("long-chart"), choices.specs.contexts, { renderer: "svg", room: [largest * 45, largest] });
+export async function contexts() {
+  sliders("contexts");
+  const { largest } = declared.sections.contexts.words;
+  const picture = await chart(byId("long-chart"), declared.charts.contexts, { renderer: "svg", room: [largest * 45, largest] });
   const draw = async ({ m, rules }) => {
     const theory = Object.entries(rules).flatMap(([label, { ratio }]) => m.map((n, i) => ({ label, n_memories: n, theory: ratio[i] })));
     const ends = Object.entries(rules).map(([label, { ratio }]) => ({ label, n_memories: largest, value: ratio.at(-1) }));
@@ -26,7 +19,7 @@ async function rules(choices) {
   };
   let latest = null;
   const update = newest(
-    () => load(`contexts/${state.longwidth}/${state.longbeta}/${state.reference}`),
+    () => ask("contexts"),
     (data) => draw((latest = data)),
     (error) => (byId("long-text").textContent = error.message),
   );
@@ -35,16 +28,12 @@ async function rules(choices) {
   await update();
 }
 
-async function calculator(choices) {
-  const { need, notes } = choices;
-  slider("need-m", "needm", need.counts, { say: (m) => `${m} memories`, show: whole });
-  slider("need-ratio", "needratio", need.ratios, { say: String });
-  slider("need-cosine", "needcosine", choices.cosines, { say: (c) => (c === 1 ? "1, a clean query" : `${c}, a noisy query`), show: (c) => (c === 1 ? "1 (clean)" : `${c}`) });
-  slider("need-width", "needwidth", choices.widths, { say: (d) => `${d} numbers`, show: String, note: notes.width });
+export async function calculator() {
+  sliders("calculator");
   const update = newest(
-    () => load(`calculator/${state.needwidth}/${state.needcosine}`),
+    () => ask("calculator"),
     (data) => {
-      const cell = data.table[need.counts.indexOf(state.needm)][need.ratios.indexOf(state.needratio)];
+      const cell = data.table[control("needm").values.indexOf(state.needm)][control("needratio").values.indexOf(state.needratio)];
       const answer =
         cell.beta === null
           ? "No sharpness is enough."

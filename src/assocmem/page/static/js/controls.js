@@ -1,5 +1,5 @@
-// Sliders that step through a list of values, and groups of buttons that say which one is pressed.
-import { listen, set, state } from "./state.js";
+// Sliders that step through a list of values, and groups of buttons that say which one is pressed: as declared.
+import { control, declared, listen, set, state } from "./state.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -27,34 +27,40 @@ let quiet = true;
 export const announce = (text) => quiet || spoken(text);
 export const listenersReady = () => (quiet = false);
 
-export function slider(id, key, values, { say = String, show = say, note = "" } = {}) {
-  const input = byId(id);
-  const output = byId(`${id}-out`);
-  Object.assign(input, { min: 0, max: values.length - 1, step: 1 });
+// The sliders of a section, before whatever its box of controls holds already.
+export function sliders(section) {
+  byId(`${section}-controls`).prepend(...declared.sections[section].sliders.map(slider));
+}
+
+function slider(name) {
+  const { values, label, say, special, note } = control(name);
+  const input = element("input", { id: name, type: "range", min: 0, max: values.length - 1, step: 1 });
+  const output = element("span", { id: `${name}-out`, class: "out" });
+  const box = element("div", { class: "control" }, element("label", { for: name }, maths(label, "label")), output, input);
   if (note) {
-    const words = element("p", { class: "note", id: `${id}-note` }, note);
-    input.after(words);
-    input.setAttribute("aria-describedby", words.id);
+    box.append(element("p", { class: "note", id: `${name}-note` }, note));
+    input.setAttribute("aria-describedby", `${name}-note`);
     input.title = note;
   }
   let waiting = false;
   const paint = () => {
-    input.value = values.indexOf(state[key]);
-    input.setAttribute("aria-valuetext", say(state[key]));
-    output.textContent = show(state[key]);
+    const [shown, said] = special[state[name]] ?? [whole(state[name]), say.replace("{}", state[name])];
+    input.value = values.indexOf(state[name]);
+    input.setAttribute("aria-valuetext", said);
+    output.textContent = shown;
   };
   input.addEventListener("input", () => {
     if (waiting) return;
     waiting = true;
     requestAnimationFrame(() => {
       waiting = false;
-      set({ [key]: values[Number(input.value)] }, { commit: false });
+      set({ [name]: values[Number(input.value)] }, { commit: false });
     });
   });
-  input.addEventListener("change", () => set({ [key]: values[Number(input.value)] }));
-  listen([key], paint);
+  input.addEventListener("change", () => set({ [name]: values[Number(input.value)] }));
+  listen([name], paint);
   paint();
-  return input;
+  return box;
 }
 
 // A slider that has no part in what is shown says why.
@@ -64,21 +70,20 @@ export function enable(input, on, reason) {
   input.closest(".control").classList.toggle("off", !on);
 }
 
-export function buttons(id, key, choices, { colours = {} } = {}) {
-  const box = byId(id);
-  const made = choices.map(({ id: value, label, title }) => {
+export function buttons(id, name, { swatches = false } = {}) {
+  const { options } = control(name);
+  const made = options.map(({ id: value, label, title, colour }) => {
     const button = element("button", { type: "button", "data-value": value });
-    if (colours[value]) button.append(swatch(colours[value]));
+    if (swatches) button.append(swatch(colour));
     button.append(label);
     if (title) button.title = title;
-    button.addEventListener("click", () => set({ [key]: value }));
-    box.append(button);
+    button.addEventListener("click", () => set({ [name]: value }));
+    byId(id).append(button);
     return button;
   });
-  const paint = () => made.forEach((b, i) => b.setAttribute("aria-pressed", String(choices[i].id === state[key])));
-  listen([key], paint);
+  const paint = () => made.forEach((b, i) => b.setAttribute("aria-pressed", String(options[i].id === state[name])));
+  listen([name], paint);
   paint();
-  return made;
 }
 
 export const swatch = (colour) => element("span", { class: "swatch", style: { background: colour } });
@@ -92,6 +97,19 @@ export function element(tag, properties = {}, ...children) {
   }
   made.append(...children);
   return made;
+}
+
+// An equation as the library writes it ("sum_i v_i k_i^T") with its signs, sub- and superscripts.
+const SIGNS = [[/<-/g, "←"], [/\bsum_/g, "Σ_"], [/\bbeta\b/g, "β"], [/\bphi\b/g, "φ"], [/\bPhi\b/g, "Φ"], [/\bsigma\b/g, "σ"], [/\balpha\b/g, "α"], [/\beta\b/g, "η"], [/\btheta\b/g, "θ"], [/\bsqrt\b/g, "√"], [/ \* /g, " ∘ "], [/ - /g, " − "], [/<=/g, "≤"]];
+
+export function maths(text, kind = "maths") {
+  const plain = SIGNS.reduce((words, [sign, better]) => words.replace(sign, better), text);
+  const line = element("span", { class: kind });
+  for (const part of plain.split(/([_^](?:\{[^}]*\}|\([^)]*\)|-?[\p{L}\p{N}]+))/u)) {
+    if (!/^[_^]/.test(part)) line.append(part);
+    else line.append(element(part[0] === "_" ? "sub" : "sup", {}, part.slice(1).replace(/^[{(]|[})]$/g, "")));
+  }
+  return line;
 }
 
 // A table of text: heads, then rows of cells; a cell may be a node, and a class "n" sets a column flush right.

@@ -1,8 +1,7 @@
-import { pathOf } from "./bars.js";
 import { chart, endLabels, narrow } from "./chart.js";
 import { announce, byId, element, figure, following, swatch, table, whole } from "./controls.js";
-import { load, newest } from "./data.js";
-import { listen, set, state } from "./state.js";
+import { newest } from "./data.js";
+import { ask, chosen, control, declared, listen, set, state } from "./state.js";
 
 const LARGEST = 2 ** 20;
 const rowsOf = (label, columns, name) => columns.m.map((m, i) => ({ label, n_memories: m, [name]: columns.ratio[i] }));
@@ -13,13 +12,13 @@ function measuredRows(label, columns) {
   }));
 }
 
-function toggles(choices, hidden) {
-  const made = choices.stores.map((store) => {
-    const button = element("button", { type: "button", "data-value": store.id }, swatch(choices.colours[store.id]), store.label);
+function toggles(stores, hidden) {
+  const made = stores.map((store) => {
+    const button = element("button", { type: "button", "data-value": store.id }, swatch(store.colour), store.label);
     button.addEventListener("click", () => {
       const now = hidden();
       now.has(store.id) ? now.delete(store.id) : now.add(store.id);
-      set({ hidden: choices.stores.map((s) => s.id).filter((id) => now.has(id)).join(".") });
+      set({ hidden: stores.map((s) => s.id).filter((id) => now.has(id)).join(".") });
     });
     byId("curves-shown").append(button);
     return button;
@@ -27,11 +26,12 @@ function toggles(choices, hidden) {
   return () => made.forEach((b) => b.setAttribute("aria-pressed", String(!hidden().has(b.dataset.value))));
 }
 
-export async function curves(choices) {
+export async function curves() {
+  const stores = control("store").options;
   const hidden = () => new Set(state.hidden ? state.hidden.split(".") : []);
-  const shown = () => choices.stores.filter((store) => !hidden().has(store.id));
-  const paint = toggles(choices, hidden);
-  const picture = await chart(byId("curves-chart"), choices.specs.curves, { renderer: "svg", room: [2 ** 23.7, LARGEST] });
+  const shown = () => stores.filter((store) => !hidden().has(store.id));
+  const paint = toggles(stores, hidden);
+  const picture = await chart(byId("curves-chart"), declared.charts.curves, { renderer: "svg", room: [2 ** 23.7, LARGEST] });
   let latest = null;
 
   const draw = async () => {
@@ -51,22 +51,19 @@ export async function curves(choices) {
       `With dₖ = ${state.width} and β = ${state.beta} the ratio reaches 1 at: ${reach.join(", ") || "no M"}. ${data.about}${noisy}`;
   };
   const move = newest(
-    async () => {
-      const store = choices.stores.find(({ id }) => id === state.store);
-      return [store, await load(pathOf(store))];
-    },
+    async () => [chosen("store"), await ask("bars")],
     async ([store, bars]) => {
-      const at = choices.counts.indexOf(state.m);
+      const at = control("m").values.indexOf(state.m);
       const here = bars.ratio[at] > 0 ? [{ label: store.label, n_memories: state.m, value: bars.ratio[at] }] : [];
       await picture.show({ marker: [{ n_memories: state.m }], here });
       const { data } = latest;
-      const rows = shown().map(({ id, label }) => [element("span", {}, swatch(choices.colours[id]), label), figure(data.at[id][at]), figure(data.capacity[id])]);
+      const rows = shown().map(({ id, label, colour }) => [element("span", {}, swatch(colour), label), figure(data.at[id][at]), figure(data.capacity[id])]);
       byId("curves-table").replaceChildren(...table(["store", `expected ratio at M = ${whole(state.m)}`, "capacity"], rows, [1, 2]));
     },
     (error) => (byId("curves-text").textContent = error.message),
   );
   const update = newest(
-    async () => ({ data: await load(`curves/${state.width}/${state.beta}`), optimal: await load(`optimal/${state.width}`) }),
+    async () => ({ data: await ask("curves"), optimal: await ask("optimal") }),
     async (answer) => {
       latest = answer;
       await draw();

@@ -1,23 +1,20 @@
 import { buttons, byId, element, numbers } from "./controls.js";
-import { asset, load, newest } from "./data.js";
+import { asset, newest } from "./data.js";
 import { run } from "./python.js";
-import { listen, set, state } from "./state.js";
+import { ask, chosen, listen, set, state } from "./state.js";
 
 const RUNNING = "Running…";
 
 export async function hand() {
-  buttons("hand-stores", "hand", [
-    { id: "outer-product", label: "one grid of numbers" },
-    { id: "softmax", label: "a list, read by softmax" },
-  ]);
-  buttons("hand-asked", "asked", [0, 1, 2].map((i) => ({ id: i, label: `ask with key ${i + 1}` })));
+  buttons("hand-stores", "hand");
+  buttons("hand-asked", "asked");
   let steps = [];
   const go = (by) => set({ step: Math.max(0, Math.min(steps.length - 1, Math.min(state.step, steps.length - 1) + by)) });
   byId("hand-back").addEventListener("click", () => go(-1));
   byId("hand-next").addEventListener("click", () => go(1));
 
   const update = newest(
-    () => load(`hand/${state.hand}/${state.asked}`),
+    () => ask("hand"),
     (data) => {
       steps = data.steps;
       const at = Math.min(state.step, steps.length - 1);
@@ -40,7 +37,7 @@ async function editor() {
   const button = byId("code-run");
   const greeting = output.textContent;
   const original = async () => {
-    code.value = new TextDecoder().decode(await asset(`teach/${state.hand === "softmax" ? "softmax" : "outer"}.py`));
+    code.value = new TextDecoder().decode(await asset(`teach/${chosen("hand").code}.py`));
     output.textContent = greeting;
   };
   const start = async () => {

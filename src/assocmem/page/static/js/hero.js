@@ -1,6 +1,6 @@
-import { announce, buttons, byId, figure, slider, whole } from "./controls.js";
+import { announce, buttons, byId, figure, sliders, whole } from "./controls.js";
 import { bytesOf, load, newest } from "./data.js";
-import { listen, set, state } from "./state.js";
+import { ask, chosen, control, listen, set, state } from "./state.js";
 
 const SIDE = 16;
 const verdicts = [[2, "The picture has drowned."], [1, "It is going under."], [0.5, "It is getting hard to read."], [0, "The picture comes back."]];
@@ -91,16 +91,15 @@ function player(counts) {
   return play;
 }
 
-export async function hero(choices) {
-  const name = Object.fromEntries(choices.stores.map((store) => [store.id, store.label]));
-  buttons("hero-stores", "picture", choices.stores.filter((store) => choices.pictures.includes(store.id)));
-  buttons("hero-letters", "letter", choices.letters.map((letter) => ({ id: letter, label: letter, title: `Ask for ${letter}` })));
-  slider("hero-m", "count", choices.picture_counts, { say: (m) => `${m} pictures`, show: whole });
+export async function hero() {
+  buttons("hero-stores", "picture");
+  buttons("hero-letters", "letter");
+  sliders("hero");
   const glyphs = await load("glyphs");
   const bits = bytesOf(glyphs.bits);
   const drawSheet = sheet(byId("hero-sheet"), glyphs);
   const update = newest(
-    () => load(`pictures/${state.picture}/${choices.letters.indexOf(state.letter)}`),
+    () => ask("pictures"),
     (data) => {
       const at = data.counts.indexOf(state.count);
       const ratio = data.ratio[at];
@@ -110,7 +109,7 @@ export async function hero(choices) {
       drawSheet();
       byId("hero-count").textContent = whole(state.count);
       const words = (verdicts.find(([least]) => ratio > least) ?? verdicts.at(-1))[1];
-      const sentence = `${words} With the store “${name[state.picture]}”, interference is ${figure(ratio)} times the signal.`;
+      const sentence = `${words} With the store “${chosen("picture").label}”, interference is ${figure(ratio)} times the signal.`;
       byId("hero-readout").textContent = sentence;
       announce(`${state.count} pictures. ${sentence}`);
     },
@@ -118,7 +117,7 @@ export async function hero(choices) {
   );
   listen(["count", "picture", "letter"], update);
   for (const query of [dark, narrow]) query.addEventListener("change", update);
-  const play = player(choices.picture_counts);
+  const play = player(control("count").values);
   await update();
   if (!location.hash && !still.matches && document.visibilityState === "visible") play(1, state.count, 90);
 }

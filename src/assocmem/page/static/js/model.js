@@ -1,7 +1,6 @@
-import { announce, buttons, byId, element, figure, numbers, table } from "./controls.js";
+import { announce, buttons, byId, element, figure, maths, numbers, table } from "./controls.js";
 import { load } from "./data.js";
 import { listen, state } from "./state.js";
-import { maths } from "./stores.js";
 
 const plain = (text) => maths(text, "words");
 
@@ -73,7 +72,7 @@ function comesBack(head, at) {
 
 export async function model() {
   const [head, mlp] = await Promise.all([load("head"), load("mlp")]);
-  buttons("head-tokens", "token", head.tokens.map((token, i) => ({ id: i, label: token })));
+  buttons("head-tokens", "token");
   const heads = ["token", "key: found by [thing, colour]", "value: handed over", "query · key", `weight: softmax of ${head.beta} × that`];
   const update = () => {
     const at = state.token;

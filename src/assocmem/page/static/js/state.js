@@ -1,23 +1,35 @@
-// The state of all controls, kept in the address behind '#', so that a case can be shared and 'back' works.
-export const defaults = {
-  count: 64, picture: "outer", letter: "A",
-  hand: "outer-product", asked: 0, step: 0,
-  store: "outer", m: 32, beta: 8, cosine: 1, width: 64, draw: 0, hidden: "",
-  reference: 1024, longbeta: 8, longwidth: 64,
-  needm: 1048576, needratio: 1, needcosine: 1, needwidth: 64,
-  token: 6, rule: "delta-net", decay: 0.99, strength: 1,
-};
-export const state = { ...defaults };
+// The state of all controls, kept in the address behind '#', so that a case can be shared and 'back' works. What there
+// is to choose, what is usual and where an answer lies comes from the page's declaration.
+import { load } from "./data.js";
+
+export const state = {};
+export let declared = { controls: {}, endpoints: {}, sections: {}, charts: {} };
 const listeners = [];
-let checks = {};
+
+export const control = (name) => declared.controls[name];
+export const chosen = (name) => control(name).options.find(({ id }) => id === state[name]);
+
+export function declare(offer) {
+  declared = offer;
+  read();
+}
+
+// The path of an endpoint's answer in this state: a part without which its first option does is left out, or at rest.
+export function pathOf(endpoint, changes = {}) {
+  const asked = { ...state, ...changes };
+  const parts = declared.endpoints[endpoint];
+  const first = control(parts[0].control).options.find(({ id }) => id === asked[parts[0].control]);
+  const words = parts.map(({ control: name, needs, rest, index }) => {
+    if (needs && !first[needs]) return rest;
+    return index ? control(name).values.indexOf(asked[name]) : asked[name];
+  });
+  return [endpoint, ...words.filter((word) => word !== null)].join("/");
+}
+
+export const ask = (endpoint) => load(pathOf(endpoint));
 
 export function listen(keys, react) {
   listeners.push({ keys, react });
-}
-
-export function offer(choices) {
-  checks = choices;
-  read();
 }
 
 export function set(changes, { commit = true } = {}) {
@@ -32,9 +44,9 @@ function tell(changed) {
 }
 
 function address() {
-  const parts = Object.keys(defaults)
-    .filter((key) => state[key] !== defaults[key])
-    .map((key) => `${key}=${encodeURIComponent(state[key])}`);
+  const parts = Object.entries(declared.controls)
+    .filter(([key, { usual }]) => state[key] !== usual)
+    .map(([key]) => `${key}=${encodeURIComponent(state[key])}`);
   return parts.length ? `#${parts.join("&")}` : "#";
 }
 
@@ -42,17 +54,19 @@ function write() {
   if (address() !== (location.hash || "#")) history.pushState(null, "", address());
 }
 
-// What the address says, as far as the controls offer it; anything else falls back to the default.
+const fits = ({ values, many }, value) =>
+  many ? value === "" || value.split(".").every((id) => values.includes(id)) : values.includes(value);
+
+// What the address says, as far as the controls offer it; anything else falls back to what is usual.
 function read() {
   const given = new Map(location.hash.slice(1).split("&").map((part) => part.split("=").map(decoded)));
   const next = {};
-  for (const [key, usual] of Object.entries(defaults)) {
+  for (const [key, one] of Object.entries(declared.controls)) {
     const text = given.get(key);
-    const value = text === undefined ? usual : typeof usual === "number" ? Number(text) : text;
-    const fits = checks[key] ? checks[key](value) : true;
-    next[key] = fits ? value : usual;
+    const value = text === undefined ? one.usual : typeof one.usual === "number" ? Number(text) : text;
+    next[key] = fits(one, value) ? value : one.usual;
   }
-  const changed = Object.keys(defaults).filter((key) => state[key] !== next[key]);
+  const changed = Object.keys(next).filter((key) => state[key] !== next[key]);
   Object.assign(state, next);
   return changed;
 }

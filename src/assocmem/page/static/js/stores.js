@@ -1,18 +1,5 @@
-import { byId, element, figure, whole } from "./controls.js";
+import { byId, element, figure, maths, whole } from "./controls.js";
 import { load } from "./data.js";
-
-// An equation as the library writes it ("sum_i v_i k_i^T") with its signs, sub- and superscripts.
-const SIGNS = [[/<-/g, "←"], [/\bsum_/g, "Σ_"], [/\bbeta\b/g, "β"], [/\bphi\b/g, "φ"], [/\bPhi\b/g, "Φ"], [/\bsigma\b/g, "σ"], [/\balpha\b/g, "α"], [/\beta\b/g, "η"], [/\btheta\b/g, "θ"], [/\bsqrt\b/g, "√"], [/ \* /g, " ∘ "], [/ - /g, " − "], [/<=/g, "≤"]];
-
-export function maths(text, kind = "maths") {
-  const plain = SIGNS.reduce((words, [sign, better]) => words.replace(sign, better), text);
-  const line = element("span", { class: kind });
-  for (const part of plain.split(/([_^](?:\{[^}]*\}|\([^)]*\)|-?[\p{L}\p{N}]+))/u)) {
-    if (!/^[_^]/.test(part)) line.append(part);
-    else line.append(element(part[0] === "_" ? "sub" : "sup", {}, part.slice(1).replace(/^[{(]|[})]$/g, "")));
-  }
-  return line;
-}
 
 function link(key) {
   const made = element("a", { href: `#card-${key}` }, key);

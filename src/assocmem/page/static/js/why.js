@@ -1,6 +1,7 @@
+import { clean } from "./bars.js";
 import { byId, element } from "./controls.js";
 import { load } from "./data.js";
-import { defaults, set } from "./state.js";
+import { set } from "./state.js";
 
 // Text between $ signs is mathematics.
 function typeset(text) {
@@ -17,7 +18,7 @@ function typeset(text) {
 function shown(settings) {
   const button = element("button", { type: "button" }, "show these bars");
   button.addEventListener("click", () => {
-    set({ beta: defaults.beta, cosine: 1, width: 64, draw: 0, ...settings });
+    set({ ...clean(), ...settings });
     byId("bars").scrollIntoView();
     byId("m").focus({ preventScroll: true });
   });

@@ -1,0 +1,46 @@
+"""Long contexts: the ratio under four rules of sharpness, by theory alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assocmem.experiments.long_contexts import RULES, policies
+from assocmem.page.charts import CURVES, short
+from assocmem.page.declare import Control, Endpoint, Part, Section
+from assocmem.page.sections.bars import BETAS, width
+from assocmem.theory import ratio
+
+LONG_COUNTS = tuple(2**k for k in range(4, 22))
+
+
+def long_contexts(d_k: int, beta: float, reference: int) -> dict[str, Any]:
+    """Return the rms ratio and the sharpness of the four rules at every M from 16 to 2,097,152, lists by rule.
+
+    A ratio too small for a float is null.
+    """
+    rules = {}
+    for rule, chosen in policies(reference, beta).items():
+        ratios = [ratio(chosen, d_k, m).value for m in LONG_COUNTS]
+        rules[rule] = {
+            "ratio": [short(r or None, 4) for r in ratios],
+            "beta": [short(chosen(m, d_k), 4) for m in LONG_COUNTS],
+        }
+    return {"m": list(LONG_COUNTS), "rules": rules}
+
+
+REFERENCE = Control("reference", tuple(2**k for k in range(8, 14)), 1024, "Reference length L", "{} memories")
+BETA, WIDTH = Control("longbeta", BETAS, 8, "β at L", "sharpness {}"), width("longwidth")
+VIEW = CURVES | {
+    "x_domain": (16, 2**21),
+    "x_values": tuple(10**k for k in range(2, 7)),
+    "y_domain": (1e-6, 100),
+    "y_values": tuple(10.0**k for k in range(-6, 3)),
+    "order": list(RULES),
+}
+SECTION = Section(
+    6,
+    (Endpoint("contexts", long_contexts, (Part(WIDTH), Part(BETA), Part(REFERENCE))),),
+    (REFERENCE, BETA, WIDTH),
+    charts={"contexts": (VIEW, 330)},
+    words={"largest": LONG_COUNTS[-1]},
+)
