@@ -31,13 +31,9 @@ BETWEEN = (
 HALF, MANY = 0.5, 12
 """Share of a mean that one trial may carry, where there are so many trials."""
 LARGEST_WEIGHT = 1e150
-LARGEST_BY_POLICY = 1 << 21
-LARGEST_BY_KEYS = 1 << 14
-STREAMS, FEWEST_STREAMS = 32, 8
-MOST_PIECES = 1 << 14
-LONGEST_STREAM = 1 << 23
-PILOT_TRIALS, PILOT_TRIALS_BY_KEYS = 20, 64
-KEYS_A_POINT = 1 << 14
+LARGEST_BY_POLICY, LARGEST_BY_KEYS = 1 << 21, 1 << 14
+STREAMS, FEWEST_STREAMS, LONGEST_STREAM, MOST_PIECES = 32, 8, 1 << 23, 1 << 14
+PILOT_TRIALS, PILOT_TRIALS_BY_KEYS, KEYS_A_POINT = 20, 64, 1 << 14
 FEW = 16
 PATIENCE = 3.0  # seconds for one M of the first search
 STEPS = (-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75)
@@ -97,16 +93,16 @@ def capacity(
     """Return the predicted and the measured capacity of a store for random unit keys of width d_k.
 
     A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
-    interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`.
+    interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`. Cost: within
+    five seconds a store on two cores at d_k = 64. Raises InputError for numbers out of range, and for a sampler that
+    cannot measure the store.
 
     Parameters
     ----------
     store : str, Store or (label, Store)
         A register key, a Store (a user's own too), or one with a label.
-    threshold : float
-        The ratio that is to be reached, > 0.
-    cosine : float
-        Of the queries with their keys.
+    threshold, cosine : float
+        The ratio that is to be reached, > 0; cosine of the queries with their keys.
     statistic : {"rms", "mean", "median"}, optional
         "rms" by default; stores that are not linear in their values have the median.
     sampler : {"auto", "similarities", "keys"}
@@ -118,16 +114,6 @@ def capacity(
         Width of the values and law of the keys, for the keys sampler.
     precision : float
         Wanted half-width of the interval as a share of M, in (0, 1); met by similarities, five times that by keys.
-
-    Returns
-    -------
-    MeasuredCapacity
-        Cost: within five seconds a store on two cores at d_k = 64.
-
-    Raises
-    ------
-    InputError
-        For numbers out of range, and for a sampler that cannot measure the store.
 
     Examples
     --------
@@ -157,7 +143,7 @@ def capacity(
     found = replace(found, note="; ".join(filter(None, notes)))
     prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
     if keys == "sphere":
-        prediction = theory.capacity(one.form(d_k), d_k, ratio=threshold, cosine=cosine, statistic=chosen)
+        prediction = theory.capacity(one.store.form(d_k), d_k, ratio=threshold, cosine=cosine, statistic=chosen)
     return MeasuredCapacity(one, d_k, cosine, prediction, found, tuple(curve.items()))
 
 
@@ -269,20 +255,20 @@ class _Search:
         """
         limit = self.largest or LARGEST_BY_KEYS
         n = min(2, limit)
-        curve = {n: self._pilot_by_keys(n, limit)}
+        curve = self._by_keys([n], limit, pilot=True)
         began = time.perf_counter()
         while n < limit and not _beyond(curve[n], self.threshold):
             if self.largest is None and time.perf_counter() - began > PATIENCE:
                 break
             n, began = min(2 * n, limit), time.perf_counter()
-            curve[n] = self._pilot_by_keys(n, limit)
+            curve |= self._by_keys([n], limit, pilot=True)
         if n == 2 and (curve[2].value or 0.0) > self.threshold:
-            curve = {1: self._pilot_by_keys(1, limit)} | curve
+            curve = self._by_keys([1], limit, pilot=True) | curve
         curve = self._closing_in(curve, limit)
         found = self.crossing(curve)
         if found.value is None:
             return curve
-        return self._homing(found.value, limit, lambda ns: self._by_keys(ns, self._keys_a_point, ns[-1]))
+        return self._homing(found.value, limit, lambda ns: self._by_keys(ns, ns[-1]))
 
     def why_not(self, found: Capacity) -> str:
         """Return the reason why a search by keys found no crossing, where it ended for PATIENCE in those words."""
@@ -303,24 +289,20 @@ class _Search:
             if i == 0 or not math.isinf(values[i]) or counts[i] - counts[i - 1] == 1:
                 return {n: curve[n] for n in counts}
             n = (counts[i] + counts[i - 1]) // 2
-            curve[n] = self._pilot_by_keys(n, limit)
-
-    def _pilot_by_keys(self, n: int, limit: int) -> Estimate:
-        return self._by_keys([n], self._keys_a_point // 4, limit, most=PILOT_TRIALS_BY_KEYS)[n]
-
-    @property
-    def _keys_a_point(self) -> int:
-        return max(1 << 10 if self._rough else 1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
+            curve |= self._by_keys([n], limit, pilot=True)
 
     @property
     def _rough(self) -> bool:
         return self.precision >= ROUGH
 
-    def _by_keys(self, counts: list[int], keys_a_point: int, largest: int, most: int = 512) -> Curve:
-        """Measure the ratio at each M by drawn keys, about `keys_a_point` of them in all trials, read as at `largest`.
+    def _by_keys(self, counts: list[int], largest: int, pilot: bool = False) -> Curve:
+        """Measure the ratio at each M by drawn keys, a number of them in all trials, read as at `largest`.
 
-        Weights of each value channel are read by one write for every target, so such stores get an eighth.
+        A pilot draws a quarter of them. Weights of each value channel are read by one write for every target, so such
+        stores get an eighth.
         """
+        keys_a_point = max(1 << 10 if self._rough else 1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
+        keys_a_point, most = (keys_a_point // 4, PILOT_TRIALS_BY_KEYS) if pilot else (keys_a_point, 512)
         each = self.one.store.traits.linear_in_values == "per-channel"
         targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
         fewest = FEWEST_TRIALS_BY_KEYS if self._rough else TRIALS_BY_KEYS

@@ -17,17 +17,18 @@ SPREAD = 0.05
 FAR_FROM_ONE = 0.2
 FAR_IN_SQUARE = 0.4
 NAMED = 3
+FITTED = {"centred": "the mean", "whitened": "the whitening"}
 FAINT = 1e-140
 """Largest entry of the keys below which squares of inner products are no normal numbers."""
 FEW_ROWS = 0.02
 """Columns for each row of a whitening above which its uncertainty is said."""
-NAMING = ("zero",)
-"""Topics whose numbers name rows, so that a range of them would say something else."""
+NAMING = "zero"
+"""The topic whose numbers name rows, so that a range of them would say something else."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 
 
 def explain(found: Geometry, kind: str) -> dict[str, str]:
-    """Return sentences by their topic on why recall of such keys is as it is; `kind` is "raw", "centred" or "whitened".
+    """Return sentences by topic on why recall of such keys is as it is; `kind` is "raw", "centred" or "whitened".
 
     A shared mean is named where it makes up a quarter of E cos² or more; uneven use of directions where the
     participation ratio is below half the width; lengths where they scatter by more than 5 %; what a
@@ -45,8 +46,7 @@ def explain(found: Geometry, kind: str) -> dict[str, str]:
             f"interference passes its signal near M = {1 + effective:.0f} instead of {1 + found.d}. A sharp "
             f"store sees keys that differ by only {1 - c:.2f} of similarity, which leaves {1 - c:.2f} of its beta."
         )
-    ratio = found.participation_ratio_centred
-    remedy = "Whitening evens them out."
+    ratio, remedy = found.participation_ratio_centred, "Whitening evens them out."
     if kind == "whitened":
         remedy = "They were whitened by other rows, whose directions differ, or a few long rows carry most of it."
     if ratio is not None and ratio < UNEVEN * found.d:
@@ -71,26 +71,19 @@ def explain(found: Geometry, kind: str) -> dict[str, str]:
             f"{name} keys overlap as uniform ones do in {effective:.0f} dimensions (1/E cos²; they have {found.d})."
         )
     if found.duplicates:
-        words["repeats"] = (
-            "1 key repeats an earlier one; no store can tell their values apart."
-            if found.duplicates == 1
-            else f"{found.duplicates} keys repeat an earlier one; no store can tell their values apart."
-        )
+        many = "1 key repeats" if found.duplicates == 1 else f"{found.duplicates} keys repeat"
+        words["repeats"] = f"{many} an earlier one; no store can tell their values apart."
     return words
 
 
 def zero_rows(rows: Floats, kept: Sequence[int]) -> str:
     """Return a sentence on measured rows (n, d) of length zero, by their places `kept` in the given array, or ""."""
-    places = [kept[int(i)] for i in np.flatnonzero(~rows.any(axis=1))]
-    if not places:
-        return ""
-    named = ", ".join(str(place) for place in places[:NAMED])
+    places = [str(kept[int(i)]) for i in np.flatnonzero(~rows.any(axis=1))]
     if len(places) == 1:
-        return f"row {named} has length zero: every inner product with it is 0, so it cannot be told from nothing"
-    more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
-    return (
-        f"rows {named}{more} have length zero: every inner product with them is 0, so they cannot be told from nothing"
-    )
+        return f"row {places[0]} has length zero: every inner product with it is 0, so it cannot be told from nothing"
+    named = ", ".join(places[:NAMED]) + (f" and {len(places) - NAMED} more" if len(places) > NAMED else "")
+    what = "have length zero: every inner product with them is 0, so they cannot be told from nothing"
+    return f"rows {named} {what}" if places else ""
 
 
 def too_small(rows: Floats) -> str:
@@ -111,9 +104,7 @@ def set_aside(count: int, rows: int, width: int, kinds: Sequence[str]) -> str:
     1/E cos^2 = d (1 - d/N) in the limit of large d: by the law of Marchenko and Pastur the inverse's mean eigenvalue is
     1/(1 - d/N), their mean square 1/(1 - d/N)^3.
     """
-    what = "the mean" if "whitened" not in kinds else "the whitening" if "centred" not in kinds else (
-        "the mean and the whitening"
-    )  # fmt: skip
+    what = " and ".join(words for kind, words in FITTED.items() if kind in kinds)
     words = (
         f"{count} of the {rows} rows, drawn at random, were set aside to fit {what}; "
         f"everything is measured on the other {rows - count}."
@@ -150,16 +141,14 @@ def gathered(sentences: Sequence[dict[str, str]]) -> list[str]:
     heads: dict[tuple[str, str], list[int]] = {}
     for head, found in enumerate(sentences):
         for topic, sentence in found.items():
-            form = sentence if topic in NAMING else NUMBER.sub("#", sentence)
+            form = sentence if topic == NAMING else NUMBER.sub("#", sentence)
             heads.setdefault((topic, form), []).append(head)
     words = []
     for (topic, form), alike in heads.items():
-        named = f"Head {alike[0]}" if len(alike) == 1 else f"Heads {_listed(alike)}"
-        if topic not in NAMING:
-            numbers = zip(*(NUMBER.findall(sentences[head][topic]) for head in alike), strict=True)
-            for values in numbers:
+        if topic != NAMING:
+            for values in zip(*(NUMBER.findall(sentences[head][topic]) for head in alike), strict=True):
                 form = form.replace("#", _range(values), 1)
-        words.append(f"{named}: {form}")
+        words.append(f"{f'Head {alike[0]}' if len(alike) == 1 else f'Heads {_listed(alike)}'}: {form}")
     return words
 
 

@@ -110,8 +110,7 @@ def tilted_mean_squares(
 ) -> FloatArray:
     """Return independent unbiased estimates of E σ(s)², one a trial (trials,), each from `draws` moved similarities.
 
-    Cost: trials x draws similarities in float64, 0.3 ms a trial. Raises InputError for a σ that changes by more than a
-    thousandth from one float64 near 1 to the next.
+    Cost: 0.3 ms a trial. Raises InputError for a σ that changes by more than a thousandth between two floats near 1.
     """
     if d > 1 and too_sharp(sigma):
         raise InputError(

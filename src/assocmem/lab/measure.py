@@ -34,11 +34,11 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was found about given keys.
+    """What was found about given keys: rows, and sentences (`words`) on what their geometry does to recall.
 
     curve: a row for each head, preparation, store and M (ratio with interval, share of right recalls).
-    capacities: a row for each head, preparation and store (value, or "not reached ..." with the ratio there).
-    geometry: a row for each head and preparation. words: sentences on what the geometry does to recall.
+    capacities: for each head, preparation and store (value, or "not reached ..." with the ratio there).
+    geometry: for each head and preparation.
     """
 
     curve: tuple[Row, ...]
@@ -73,16 +73,17 @@ def measure(
     """Return the ratio, the retrieval accuracy and the capacity of stores that hold a user's own keys.
 
     Trials are random subsets of the rows; near all rows they overlap, so that intervals speak of these rows and not of
-    others like them. A store that refuses the keys gets its sentence as the reason.
+    others like them. A store that refuses the keys gets its sentence as the reason. Raises InputError for shapes that
+    do not fit, NonFiniteError naming a row. Cost: trials x stores x preparations writes and recalls of each M.
 
     Parameters
     ----------
     keys : (n, d) or (heads, n, d)
         A result a head, of any array library; n >= 2.
     values : (n, d_v) or (heads, n, d_v), optional
-        By default drawn uniform on the unit sphere, `d_v` wide.
+        By default uniform on the unit sphere, `d_v` wide.
     queries, targets : (m, d) or (heads, m, d), and (m,), optional
-        Queries with the rows they ask for; by default the stored keys themselves.
+        Queries with the rows they ask for; by default the stored keys.
     stores : iterable
         Keys, Stores or (label, Store); by default those that the register calls usual. `beta` is for those given by a
         key that takes one.
@@ -99,16 +100,6 @@ def measure(
         Name of the dtype in which the keys came, where it was narrower than that of `keys`: directions that are its
         rounding are left out.
 
-    Returns
-    -------
-    Measurement
-        Cost: trials x stores x preparations writes and recalls of each M.
-
-    Raises
-    ------
-    InputError
-        For shapes that do not fit; NonFiniteError names a row.
-
     Examples
     --------
     >>> rows = np.random.default_rng(0).standard_normal((200, 16))
@@ -122,7 +113,12 @@ def measure(
     paid = None if values is None else _heads_of(values, "values", 2)
     asks = None if queries is None else _heads_of(queries, "queries", 1)
     where = None if targets is None else checked_targets(targets, heads.shape[1])
-    _check(heads, paid, asks, where, trials, asked, fit_share)
+    for sentence in _misfits(heads, paid, asks, where):
+        raise InputError(sentence)
+    if not (is_whole(trials) and is_whole(asked)):
+        raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials!r} and {asked!r}.")
+    if not 0 < fit_share < 1:
+        raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
     fitting = _rows_to_fit(heads.shape[1], fit_share, kinds)
     given = [
         _Given(head, kind, *_prepared(heads, paid, asks, where, head, kind, fitting, normalise, d_v, seed, came))
@@ -257,11 +253,8 @@ def _with_beta(named: Iterable[StoreLike] | None, beta: float | None) -> tuple[L
 def _kinds_of(preparation: str | Sequence[str]) -> list[Kind]:
     """Return the kinds of preparation that were named, each once."""
     named = [preparation] if isinstance(preparation, str) else list(preparation)
-    for name in named:
-        if name not in KINDS:
-            raise InputError(f"`preparation` must be among raw, centre and whiten; got {name!r}.")
-    if not named:
-        raise InputError("`preparation` must name at least one of raw, centre and whiten; got none.")
+    if not named or not set(named) <= KINDS.keys():
+        raise InputError(f"`preparation` must be at least one of raw, centre and whiten; got {named}.")
     return list(dict.fromkeys(KINDS[name] for name in named))
 
 
@@ -277,22 +270,10 @@ def _heads_of(array: Any, name: str, least: int) -> FloatArray:
     return rows if rows.ndim == 3 else rows[None]
 
 
-def _check(
-    keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None, trials: int,
-    asked: int, fit_share: float,
-) -> None:  # fmt: skip
-    """Raise InputError where heads, rows or widths do not fit together, or a number is out of range."""
-    for sentence in _misfits(keys, values, queries, targets):
-        raise InputError(sentence)
-    if not (is_whole(trials) and is_whole(asked)):
-        raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials!r} and {asked!r}.")
-    if not 0 < fit_share < 1:
-        raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
-
-
 def _misfits(
     keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None
 ) -> Iterator[str]:
+    """Yield a sentence where heads, rows or widths do not fit together."""
     heads, n, width = keys.shape
     empty = [] if values is None else [head for head, rows in enumerate(values) if not rows.any()]
     if empty and values is not None:

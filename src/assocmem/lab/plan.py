@@ -11,7 +11,7 @@ import numpy as np
 from assocmem import stores, theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
-from assocmem.contract.form import Form, KernelSum
+from assocmem.contract.form import KernelSum
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.results import Row
 from assocmem.contract.store import Store
@@ -33,14 +33,11 @@ class LabelledStore:
     key: str
     label: str
 
-    def form(self, d_k: int) -> Form | None:
-        """Return the store's form, which is all that theory sees of it."""
-        return self.store.form(d_k)
-
     def sigma(self, d_k: int, n_memories: float) -> Activation | None:
         """Return σ where recall of that many pairs is V^T σ(K x), else None."""
-        form = self.form(d_k)
-        return form.at(n_memories, d_k) if isinstance(form, KernelSum) else None
+        form = self.store.form(d_k)
+        found = form.sigma if isinstance(form, KernelSum) else None
+        return None if found is None else found.at(n_memories, d_k)
 
     def beta(self, d_k: int, n_memories: float) -> float | None:
         """Return the sharpness at that many memories, None for stores that have none."""
@@ -49,8 +46,8 @@ class LabelledStore:
 
     def changes_with_n(self, d_k: int) -> bool:
         """Say whether σ depends on the number of memories (a sharpness policy)."""
-        form = self.form(d_k)
-        return isinstance(form, KernelSum) and form.depends_on_n
+        form = self.store.form(d_k)
+        return isinstance(form, KernelSum) and form.sigma is not None and form.sigma.depends_on_n
 
 
 StoreLike: TypeAlias = LabelledStore | Store | str | tuple[str, Store]
@@ -84,12 +81,9 @@ def all_labelled(given: Iterable[StoreLike]) -> tuple[LabelledStore, ...]:
 
 
 def _key(store: Store) -> str:
-    """Return the store's register key; with other settings than any, the key of its class where only one makes it."""
-    key = key_of(store)
-    if key != store.name:
-        return key
+    """Return the only register key of the store's class, else the one with its settings, else the class name."""
     alike = [name for name in stores.names() if stores.entry(name).kind is type(store)]
-    return alike[0] if len(alike) == 1 else key
+    return alike[0] if len(alike) == 1 else key_of(store)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +158,7 @@ class Plan:
         """Return what theory says of the ratio at one place of the plan, or none with a reason."""
         law = key_law(self.keys)
         asked: dict[str, Any] = {"cosine": cosine, "statistic": statistic, "law": law.name, **law.settings}
-        return theory.ratio(one.form(self.d_k), self.d_k, n, **asked)
+        return theory.ratio(one.store.form(self.d_k), self.d_k, n, **asked)
 
 
 def sigma_of(one: LabelledStore, d_k: int, n_memories: int) -> Activation:

@@ -35,7 +35,7 @@ def probe(store: Store, n: int, d_k: int, d_v: int, *, batch: tuple[int, ...] = 
 
 
 def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:
-    """Return how many numbers the store's state holds after n pairs, counted from its arrays."""
+    """Return how many numbers the store's state holds after n pairs."""
     return probe(store, n, d_k, d_v)[0].size
 
 
@@ -84,9 +84,9 @@ def holds_alike(one: Store, other: Store) -> bool:
 def required_extras(
     store: Store, shape: tuple[int, ...], *, law: str | Law = "sphere", seed: int, trial: int, dtype: str = "float64"
 ) -> dict[str, FloatArray]:
-    """Return the extras that the store cannot do without: rows of width d_k, drawn like keys but independent.
+    """Return the extras that the store cannot do without: rows like the keys', of that shape, but independent.
 
-    Parameters: shape of the keys (..., n, d_k); law of the rows. Raises InputError for an extra without a law.
+    Raises InputError for an extra that is no such row, which has no law.
     """
     found = {}
     for extra in store.traits.extras:

@@ -51,13 +51,11 @@ class Ages:
         object.__setattr__(self, "ages", tuple(sorted({0, *(int(age) for age in self.ages)})))
 
     def ask(self, store: Store, keys: FloatArray, values: FloatArray, plan: Plan, batch: Batch) -> Numbers:
-        """Return ratio and signal of every age."""
         targets = batch.n - 1 - np.asarray(self.ages)
         return _asked(store, Pairs(keys, values), keys[..., targets, :], targets, values[..., targets, :])
 
     def trials(self, plan: Plan, one: LabelledStore, n: int, numbers: Numbers) -> Iterator[Trials]:
-        """Yield signal, where the store has weights, and ratio, age by age."""
-        form = one.form(plan.d_k)
+        form = one.store.form(plan.d_k)
         for i, age in enumerate(self.ages):
             if "signal" in numbers:
                 known = partial(theory.signal_by_age, form, plan.d_k, age, d_v=plan.d_v)
@@ -84,7 +82,6 @@ class Rewrites:
     targets: int = 8
 
     def ask(self, store: Store, keys: FloatArray, values: FloatArray, plan: Plan, batch: Batch) -> Numbers:
-        """Return the new value's ratio, and what is left of the old one's weight."""
         again = keys[..., ::2, :]
         count = again.shape[-2]
         old = 2 * np.array(sorted({round(x) for x in np.linspace(0, count - 1, min(self.targets, count))}))
@@ -101,10 +98,9 @@ class Rewrites:
         return {"ratio": found["ratio"], "left": after / before}
 
     def trials(self, plan: Plan, one: LabelledStore, n: int, numbers: Numbers) -> Iterator[Trials]:
-        """Yield what is left, where the store has weights, and the ratio."""
         where = {"rewritten": (n + 1) // 2}
         if "left" in numbers:
-            known = partial(theory.old_value_left, one.form(plan.d_k), plan.d_k, n, where["rewritten"])
+            known = partial(theory.old_value_left, one.store.form(plan.d_k), plan.d_k, n, where["rewritten"])
             yield _trials(one, n, numbers["left"], "median", where, known, "left", LEFT)
         yield _trials(one, n, numbers["ratio"], "median", where)
 
@@ -119,16 +115,15 @@ class Passes:
     times: int = 1
 
     def ask(self, store: Store, keys: FloatArray, values: FloatArray, plan: Plan, batch: Batch) -> Numbers:
-        """Write every pair with one channel of its own, so that recall is the weights over all its writings."""
         if store.traits.linear_in_values != "shared" or store.traits.affine:
             raise InputError(f"{store.name} has no one row of weights for all channels; ask it by age.")
+        # Every pair has one channel of its own, so that recall is the weights over all its writings.
         over, hot = np.concatenate([keys] * self.times, axis=-2), np.concatenate([np.eye(batch.n)] * self.times)
         state = store.empty(plan.d_k, batch.n, batch=keys.shape[:-2])
         state = store.write(state, over, np.broadcast_to(hot, (*keys.shape[:-2], *hot.shape)))
         return {"ratio": by_weights(store.recall(state, keys), np.arange(batch.n))}
 
     def trials(self, plan: Plan, one: LabelledStore, n: int, numbers: Numbers) -> Iterator[Trials]:
-        """Yield the ratio; the rms where theory has one."""
         found = plan.predicted(one, n) if self.times == 1 else None
         statistic: Statistic = "rms" if found is not None and found.value is not None else "median"
         where = {"passes": self.times, "estimator": "weights", "d_v": 1} | key_law(plan.keys).settings
@@ -136,15 +131,9 @@ class Passes:
 
 
 def _trials(
-    one: LabelledStore,
-    n: int,
-    numbers: FloatArray,
-    statistic: Statistic,
-    where: dict[str, Any],
-    predict: Any = lambda: None,
-    quantity: str = "ratio",
-    definition: str | None = None,
-) -> Trials:
+    one: LabelledStore, n: int, numbers: FloatArray, statistic: Statistic, where: dict[str, Any],
+    predict: Any = lambda: None, quantity: str = "ratio", definition: str | None = None,
+) -> Trials:  # fmt: skip
     """Return trials by vectors, or by projection for stores that are not linear in their values."""
     linear = one.store.traits.linear_in_values != "no"
     estimator = "weights" if definition else where.get("estimator", "vectors" if linear else "projection")

@@ -13,7 +13,7 @@ import numpy as np
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction
 from assocmem.contract.random import stream
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.requirement import is_number, is_whole
 from assocmem.contract.results import Row
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
@@ -88,22 +88,18 @@ def retrieval_capacities(
     workers: Workers = None,
     progress: Progress | None = None,
 ) -> list[MeasuredRetrieval]:
-    """Return the retrieval capacity of each store at each width d_k = d_v, store by store.
+    """Return the retrieval capacity of each store at each width d_k = d_v >= 2, store by store.
 
     M = 2, 4, 8, ... pairs are written until the wrong recalls surely pass 1 - share, then M at five places around the
     crossing; the capacity is read by `ruler.crossing_of_curve`. One search is one task, so that results do not depend
-    on the workers. Cost: seconds a store at d = 128.
+    on the workers. Cost: seconds a store at d = 128. Stores are any but those of token ids.
 
     Parameters
     ----------
-    stores : iterable
-        Keys, Stores (a user's own too) or (label, Store); any but those of token ids.
-    widths : iterable of int
-        d_k = d_v, each >= 2.
     share : float
         Of right recalls that is asked for, in (0, 1).
     recalls : int
-        >= 1, about how many recalls are made at each M around the capacity; half as many on the way there.
+        >= 1, about how many are made at each M around the capacity; half as many on the way there.
     largest : int, optional
         M >= 2 up to which to look; by default 2^13, and 2^10 for stores that keep their pairs.
 
@@ -113,26 +109,22 @@ def retrieval_capacities(
     >>> found.capacity.low < found.capacity.value < found.capacity.high, found.numbers[0]
     (True, (2, 256))
     """
-    named, sizes = all_labelled(stores), [_whole("widths", d, 2) for d in widths]
-    if isinstance(share, bool) or not isinstance(share, float | int | np.floating) or not 0 < share < 1:
+    sizes = [_whole("widths", d, 2) for d in widths]
+    if not is_number(share) or not 0 < share < 1:
         raise InputError(f"`share` must be a number between 0 and 1; got {share!r}.")
-    recalls = _whole("recalls", recalls, 1)
-    largest = None if largest is None else _whole("largest", largest, 2)
-    for one in named:
+    recalls, largest = _whole("recalls", recalls, 1), None if largest is None else _whole("largest", largest, 2)
+    searches = []
+    for one in all_labelled(stores):
         if one.store.traits.keys == "ids":
             raise InputError(
                 f"{one.label} takes token ids for keys, which have no similarity; it is not measured here."
             )
-    searches = [
-        _Search(one, d, share, seed, recalls, largest or (LARGEST_KEPT if one.store.traits.keeps_pairs else LARGEST))
-        for one in named
-        for d in sizes
-    ]
+        most = largest or (LARGEST_KEPT if one.store.traits.keeps_pairs else LARGEST)
+        searches += [_Search(one, d, share, seed, recalls, most) for d in sizes]
     # The slow ones first, so that no worker is left alone with one of them at the end.
     order = sorted(range(len(searches)), key=lambda i: -searches[i].d)
     done = run_tasks(_Search.run, [searches[i] for i in order], workers=workers, progress=progress)
-    found = dict(zip(order, done, strict=True))
-    return [found[i] for i in range(len(searches))]
+    return [found for _, found in sorted(zip(order, done, strict=True), key=lambda pair: pair[0])]
 
 
 def _whole(name: str, given: Any, least: int) -> int:
@@ -156,8 +148,7 @@ class _Search:
 
     def run(self) -> MeasuredRetrieval:
         allowed, d = 1 - self.share, self.d
-        curve = {n: self._measured(n, self.recalls // 2) for n in [2]}
-        n = 2
+        n, curve = 2, {2: self._measured(2, self.recalls // 2)}
         while n < self.largest and not ((low := curve[n].low) is not None and low > allowed):
             n = min(2 * n, self.largest)
             curve[n] = self._measured(n, self.recalls // 2)
@@ -182,8 +173,9 @@ class _Search:
         return replace(found, statistic="share")
 
     def _state_numbers(self, n: int) -> int:
-        store, pairs = self.one.store, _pairs(self.one.store, self.seed, 0, n, self.d, self.d)
-        return store.write(store.empty(self.d, self.d), pairs.keys, pairs.values, **pairs.extras).size
+        store, d = self.one.store, self.d
+        pairs = _pairs(store, self.seed, 0, n, d, d)
+        return store.write(store.empty(d, d), pairs.keys, pairs.values, **pairs.extras).size
 
 
 def wrong_share(
@@ -196,29 +188,25 @@ def wrong_share(
     """
     batch = max(1, min(trials, NUMBERS_AT_ONCE // (n * (d_k + d_v)))) if takes_batches(store) else 1
     asked = min(n, queries)
-    shares = [
-        wrong
-        for first in range(0, trials, batch)
-        for wrong in _wrong_recalls(store, d_k, d_v, n, seed, first, min(batch, trials - first), asked)
-    ]
+    shares: list[float] = []
+    for first in range(0, trials, batch):
+        shares += _wrong_recalls(store, d_k, d_v, n, seed, range(first, min(first + batch, trials)), asked)
     return summarise_shares(shares, asked, definition=retrieval_definition(None, share), seed=seed, sampler=SAMPLER)
 
 
-def _wrong_recalls(
-    store: Store, d_k: int, d_v: int, n: int, seed: int, first: int, count: int, asked: int
-) -> list[float]:
-    """Return the share of wrong recalls of `count` trials, written as one batch."""
-    drawn = [_pairs(store, seed, first + i, n, d_k, d_v) for i in range(count)]
-    targets = np.stack([_asked(seed, n, first + i, asked) for i in range(count)])
+def _wrong_recalls(store: Store, d_k: int, d_v: int, n: int, seed: int, trials: range, asked: int) -> list[float]:
+    """Return the share of wrong recalls of each of some trials, written as one batch."""
+    drawn = [_pairs(store, seed, trial, n, d_k, d_v) for trial in trials]
+    targets = np.stack([_asked(seed, n, trial, asked) for trial in trials])
     keys, values = (np.stack([getattr(pairs, name) for pairs in drawn]) for name in ("keys", "values"))
     extras = {name: np.stack([pairs.extras[name] for pairs in drawn]) for name in drawn[0].extras}
     queries = np.take_along_axis(keys, targets[..., None], axis=-2)
-    if count == 1:  # also for stores that take no batches
+    if len(trials) == 1:  # also for stores that take no batches
         keys, values, queries, targets = keys[0], values[0], queries[0], targets[0]
         extras = {name: rows[0] for name, rows in extras.items()}
     state = store.write(store.empty(d_k, d_v, batch=keys.shape[:-2]), keys, values, **extras)
     right = top1_right(store.recall(state, queries), values, targets)
-    return [float(1 - share) for share in right.mean(axis=-1, keepdims=count == 1)]
+    return [float(1 - share) for share in right.mean(axis=-1, keepdims=len(trials) == 1)]
 
 
 def _asked(seed: int, n: int, trial: int, asked: int) -> FloatArray:
@@ -245,5 +233,5 @@ def _pairs(store: Store, seed: int, trial: int, n: int, d_k: int, d_v: int) -> P
 
 
 def state_growth(found: Sequence[MeasuredRetrieval]) -> float | None:
-    """Return the slope of log capacity against log state numbers over the widths, None for fewer than two points."""
+    """Return the slope of log capacity against log state numbers over the widths, None for fewer than two."""
     return growth([one.row()["state_numbers"] for one in found], [one.capacity for one in found]).value

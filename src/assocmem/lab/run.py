@@ -74,5 +74,5 @@ def row_of(trials: Trials, plan: Plan) -> Row:
 
 
 def part_of(progress: Progress | None, i: int, total: int) -> Progress | None:
-    """Return a progress that reports part i of `total` equal ones."""
+    """Return the progress of part i of `total` equal ones."""
     return None if progress is None else lambda done, whole: progress(i * whole + done, total * whole)

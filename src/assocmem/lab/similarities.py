@@ -28,7 +28,7 @@ ROW = 8192  # BLAS keeps dot products of this length to one thread
 
 @dataclass(frozen=True)
 class Similarities:
-    """Trials by similarities alone, drawn exactly; by importance sampling where few of them carry the mean square.
+    """Trials by similarities alone; by importance sampling where few of them carry the mean square.
 
     streams: independent streams, each as long as the largest M: the number of trials there. pieces: most trials that a
     smaller M may cut from one stream. length: similarities in each stream, if more than the largest M needs.
@@ -61,7 +61,9 @@ class Similarities:
                 with np.errstate(divide="ignore", over="ignore"):
                     squares = squares / signal if signal > 0 else np.full_like(squares, np.inf)
                 if estimator == "vectors":
-                    squares = squares * _lengths(plan, n, len(squares))
+                    # the squared length of a Gaussian sum of values over that of a value, both of variance one
+                    rng, sizes = stream(plan.seed, "lengths", plan.d_v, n), (plan.d_v, len(squares))
+                    squares = squares * (rng.chisquare(*sizes) / rng.chisquare(*sizes))
                 yield Trials(
                     one, n, np.sqrt(squares), statistic, estimator, TILTED if by_tilt else SAMPLER,
                     where | {"d_v": plan.d_v if estimator == "vectors" else None},
@@ -104,12 +106,6 @@ class Similarities:
         """
         length = max(self.length, max(counts) - 1, (min(max(plan.memories), LONGEST) - 1) // 8)
         return disjoint(counts, length=length, most=self.pieces)
-
-
-def _lengths(plan: Plan, n: int, trials: int) -> FloatArray:
-    """Return the squared length of a Gaussian sum of values over that of a value, both of variance one."""
-    rng = stream(plan.seed, "lengths", plan.d_v, n)
-    return rng.chisquare(plan.d_v, trials) / rng.chisquare(plan.d_v, trials)
 
 
 @dataclass(frozen=True)
@@ -195,10 +191,7 @@ def sums_over_pieces(
     workers: Workers = None,
     progress: Progress | None = None,
 ) -> dict[tuple[Activation, int], FloatArray]:
-    """Return, for each σ and each M of its layout, the sums of σ(s)² over M - 1 similarities, one for each trial.
-
-    Cost: one draw and one evaluation of each σ for each similarity of the longest layout.
-    """
+    """Return, for each σ and each M of its layout, the sums of σ(s)² over M - 1 similarities, one for each trial."""
     if not layouts:
         return {}
     sharp = {sigma: tilt_for(sigma, d).sharp for sigma in layouts}
@@ -219,10 +212,7 @@ def sums_over_pieces(
 
 
 def read_stream(columns: tuple[Column, ...], d: int, dtype: str, seed: int, index: int) -> list[FloatArray]:
-    """Read one generator's one or two streams once for every column; return for each the sums of σ² between its cuts.
-
-    Each is (streams of this generator, cuts - 1).
-    """
+    """Return for each column the sums of σ² between its cuts, (streams of this generator, cuts - 1)."""
     longest = max(column.layout.length for column in columns)
     # A power of two that holds the stream: its numbers depend on it, so they are the same in every plan of that size.
     size = min(BLOCK, 1 << max(10, (longest - 1).bit_length()))
