@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated
 
 from annotated_types import Interval
@@ -96,11 +96,7 @@ class Mamba(RecurrentStore):
 
     def form(self, d_k: int) -> ChannelDecay:
         """Return the rates of d_k key coordinates and the range of the steps."""
-        rates = tuple(-float(i) for i in range(1, d_k + 1)) if self.rates is None else self.rates
-        rates = rates if isinstance(rates, tuple) else (float(rates),) * d_k
-        if len(rates) != d_k:
-            raise InputError(f"`rates` of Mamba must hold d_k={d_k} numbers; got {len(rates)}.")
-        return ChannelDecay(rates, *(self.step if isinstance(self.step, tuple) else (self.step, self.step)))
+        return _channel_decay(self, d_k)
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return step (*batch, n, d_v) and rates (*batch, d_v, d_k) of these pairs."""
@@ -237,6 +233,15 @@ class Mamba2(RecurrentStore):
         if self.decay == 1 and self.step == 1:
             return KernelSum(Linear())
         return Decay(float(self.decay)) if self.step > 0 else None
+
+
+@lru_cache(maxsize=64)
+def _channel_decay(store: Mamba, d_k: int) -> ChannelDecay:
+    rates = tuple(-float(i) for i in range(1, d_k + 1)) if store.rates is None else store.rates
+    rates = rates if isinstance(rates, tuple) else (float(rates),) * d_k
+    if len(rates) != d_k:
+        raise InputError(f"`rates` of Mamba must hold d_k={d_k} numbers; got {len(rates)}.")
+    return ChannelDecay(rates, *(store.step if isinstance(store.step, tuple) else (store.step, store.step)))
 
 
 def _scaled(values: Array, extras: Arrays) -> Array:
