@@ -29,6 +29,7 @@ def design(
 ) -> None:
     """Say how sharp attention must be for M memories, and which other stores would do."""
     from assocmem.lab.requirements import requirements
+    from assocmem.stores import entry
     from assocmem.theory import design as rule
 
     wanted = count("--memories", memories)
@@ -37,7 +38,8 @@ def design(
     answer = rule(d_k, wanted, ratio, cosine)
     usual = usual_scale(answer)
     others = requirements(d_k, d_v, wanted, ratio, cosine)
-    sharper = sharper_rows(answer, next(row for row in others if row["store"] == "softmax"))
+    attention = next(row for row in others if any(s.name == "sharpness" for s in entry(row["store"]).settings))
+    sharper = sharper_rows(answer, attention)
     if as_json:
         print_json(_facts(answer) | usual | {"stores": others, "sharpness_policies": sharper}, DESIGN_WORDS)
         return
@@ -53,7 +55,7 @@ def design(
         }
     )
     words = {True: "yes", False: "no", None: "no theory"}
-    rows = [row for o in others for row in ([o, *sharper] if o["store"] == "softmax" else [o])]
+    rows = [row for o in others for row in ([o, *sharper] if o is attention else [o])]
     print_table(
         ["store", "serves M", "ratio there", "largest M", "numbers held", "multiply-adds a recall"],
         [

@@ -12,7 +12,6 @@ from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
 from assocmem.stores import make_store
-from assocmem.stores.function import FunctionStore
 
 
 @contextmanager
@@ -49,12 +48,9 @@ def made_store(address: str, **settings: Any) -> Store:
 
 def own_summary(store: Store) -> str:
     """Return what a user's store says of itself: its summary, or the first line of its class's or function's text."""
-    about: Any = type(store)
-    if isinstance(store, FunctionStore):
-        function: Any = store.function
-        about = getattr(function, "func", function)
-    elif store.summary:
+    if store.summary:
         return store.summary
-    first = (about.__doc__ or "").strip().partition("\n")[0]
+    about: Any = store.settings().get("function", type(store))
+    first = (getattr(about, "func", about).__doc__ or "").strip().partition("\n")[0]
     made_by_dataclass = first.startswith(f"{type(store).__name__}(")
     return "–" if made_by_dataclass or not first else first

@@ -96,4 +96,5 @@ READING = (
     Shown("mesa-net", about="Keeps two grids and solves a ridge regression over all pairs, faded by age, "
           "for every question. It is the optimal linear store of what it has read."),
 )  # fmt: skip
-"""Those that the page writes while reading."""
+"""Those that the page writes while reading, and the one that it shows first."""
+READ_FIRST = READING[3]

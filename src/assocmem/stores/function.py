@@ -52,7 +52,7 @@ class FunctionStore(Store):
     ] = None
 
     equation: ClassVar[str] = "f(x) = recall(K, V, x)"
-    summary: ClassVar[str] = "A Python function of all stored keys, values and queries."
+    summary: ClassVar[str] = ""  # the function's own text says what it does
     cost = Cost(D_K + D_V, None, note="recall as the function takes")
 
     def check_together(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from assocmem.contract.random import stream
 from assocmem.contract.state import Pairs
-from assocmem.experiments.shown import READING, Shown
+from assocmem.experiments.shown import READ_FIRST, READING, Shown
 from assocmem.inputs import key_law
 from assocmem.lab.probe import counted_state
 from assocmem.page.charts import figure, rounded
@@ -36,7 +36,7 @@ def _option(shown: Shown) -> Option:
     return Option(shown.id, shown.label, shown, {"decays": decay, "strengths": strength})
 
 
-RULE = Control("rule", [_option(one) for one in READING], "delta-net", "Rule of writing")
+RULE = Control("rule", [_option(one) for one in READING], READ_FIRST.id, "Rule of writing")
 DECAY = Control(
     "decay", (1.0, 0.999, 0.99, 0.97, 0.95, 0.9, 0.8), 0.99, "Kept at each write (decay)",
     special={1: ("1", "1, all of it")},
