@@ -11,23 +11,7 @@ from assocmem.kernels.chunked import inverse_unit_lower
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.delta_former import DeltaFormer
 from assocmem.stores.softmax import SoftmaxAttention
-from batches import weights_of
-
-
-def drawn(seed, n, d_k, d_v, batch=()):
-    rng = np.random.default_rng(seed)
-    keys, queries = rng.normal(size=(2, *batch, n, d_k))
-    values = rng.normal(size=(*batch, n, d_v))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
-
-
-def written(store, keys, values, **extras):
-    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    return store.write(empty, keys, values, **extras)
-
-
-def gap(one, two):
-    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
+from batches import drawn, gap, weights_of, written
 
 
 def softmax(logits):

@@ -14,7 +14,7 @@ from assocmem.stores import make_store
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.gradient_descent import GradientDescent, TrainedLayer
 from assocmem.stores.outer import OuterProduct
-from batches import weights_of
+from batches import drawn, gap, weights_of, written
 
 OPTIMISERS = [
     {},
@@ -22,22 +22,6 @@ OPTIMISERS = [
     {"rate": 0.5, "weight_decay": 0.2},
     {"rate": 0.3, "momentum": 0.5, "weight_decay": 0.1},
 ]
-
-
-def drawn(seed, n, d_k, d_v, batch=()):
-    rng = np.random.default_rng(seed)
-    keys, queries = rng.normal(size=(2, *batch, n, d_k))
-    values = rng.normal(size=(*batch, n, d_v))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
-
-
-def written(store, keys, values):
-    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    return store.write(empty, keys, values)
-
-
-def gap(one, two):
-    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
 
 
 # ---------------------------------------------------------------------- identities

@@ -14,24 +14,9 @@ from assocmem.kernels.linear_systems import conjugate_gradient
 from assocmem.stores.mesa import MesaNet
 from assocmem.stores.optimal import OptimalLinear
 from assocmem.stores.outer import OuterProduct
+from batches import drawn, gap, written
 
 SOLVERS = ("cg", "direct", "rls")
-
-
-def drawn(seed, n, d_k, d_v, batch=()):
-    rng = np.random.default_rng(seed)
-    keys, queries = rng.normal(size=(2, *batch, n, d_k))
-    values = rng.normal(size=(*batch, n, d_v))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
-
-
-def written(store, keys, values, **extras):
-    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    return store.write(empty, keys, values, **extras)
-
-
-def gap(one, two):
-    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
 
 
 def ridge_regression(keys, values, queries, ridge, weights=None):

@@ -17,27 +17,14 @@ from assocmem.kernels import blockwise
 from assocmem.maps.activations import GELU, Custom, Linear, ReLU, SwiGLU, Swish
 from assocmem.stores import key_of, make_store
 from assocmem.stores.mlp import MLP, GatedMLP
-from batches import weights_of
+from batches import drawn_pairs as drawn
+from batches import weights_of, written
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
 
 def library_of(name):
     return {"numpy": np, "array_api_strict": strict}.get(name) or pytest.importorskip("torch")
-
-
-def drawn(seed, n, d_k, d_v=3, batch=(), scale=1.0):
-    rng = np.random.default_rng(seed)
-    keys = rng.normal(size=(*batch, n, d_k))
-    return scale * keys / np.linalg.norm(keys, axis=-1, keepdims=True), rng.normal(size=(*batch, n, d_v))
-
-
-def written(store, keys, values, cuts=(), **extras):
-    state = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    for start, stop in zip((0, *cuts), (*cuts, int(keys.shape[-2])), strict=True):
-        at = (..., slice(start, stop), slice(None))
-        state = store.write(state, keys[at], values[at], **{name: extra[at] for name, extra in extras.items()})
-    return state
 
 
 def logistic(s):

@@ -13,6 +13,7 @@ from assocmem.contract.errors import IllConditionedWarning, RecallOverflowError
 from assocmem.kernels import least_squares as lstsq
 from assocmem.stores import key_of, make_store
 from assocmem.stores.optimal import OptimalLinear
+from batches import drawn_pairs as drawn
 
 STORE = OptimalLinear()
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
@@ -24,11 +25,6 @@ def library_of(name):
 
 def unit(x):
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
-
-
-def drawn(seed, n, d_k, d_v=3, batch=()):
-    rng = np.random.default_rng(seed)
-    return unit(rng.normal(size=(*batch, n, d_k))), rng.normal(size=(*batch, n, d_v))
 
 
 def written(keys, values, cuts=(), store=STORE, **settings):

@@ -9,14 +9,9 @@ import pytest
 from assocmem.contract.errors import InputError
 from assocmem.stores import key_of, make_store
 from assocmem.stores.outer import CHUNK, OuterProduct
+from batches import drawn_pairs as drawn
 
 STORE = OuterProduct()
-
-
-def drawn(seed, n, d_k, d_v, batch=()):
-    rng = np.random.default_rng(seed)
-    keys = rng.normal(size=(*batch, n, d_k))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), rng.normal(size=(*batch, n, d_v))
 
 
 def written(keys, values, store=STORE):

@@ -12,6 +12,7 @@ from assocmem.checks import contract
 from assocmem.contract.errors import InputError
 from assocmem.stores import make_store
 from assocmem.stores.regression import WeightedRegression
+from batches import drawn, gap, written
 
 # configuration -> (the store it equals, its settings, and a configuration that must not equal it)
 EQUALS = {
@@ -35,24 +36,8 @@ EQUALS = {
 }
 
 
-def drawn(seed, n, d_k, d_v, batch=()):
-    rng = np.random.default_rng(seed)
-    keys, queries = rng.normal(size=(2, *batch, n, d_k))
-    values = rng.normal(size=(*batch, n, d_v))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
-
-
-def written(store, keys, values):
-    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    return store.write(empty, keys, values)
-
-
 def recalled(store, keys, values, queries):
     return store.recall(written(store, keys, values), queries)
-
-
-def gap(one, two):
-    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
 
 
 # ---------------------------------------------------------------------- identities

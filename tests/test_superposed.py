@@ -13,25 +13,14 @@ from assocmem.maps.activations import Linear
 from assocmem.stores import key_of, make_store
 from assocmem.stores.mlp import GatedMLP
 from assocmem.stores.superposed import SuperposedMLP, WhitenedMLP, features
+from batches import drawn_pairs as drawn
+from batches import written
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
 
 
 def library_of(name):
     return {"numpy": np, "array_api_strict": strict}.get(name) or pytest.importorskip("torch")
-
-
-def drawn(seed, n, d_k, d_v=3, batch=()):
-    rng = np.random.default_rng(seed)
-    keys = rng.normal(size=(*batch, n, d_k))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), rng.normal(size=(*batch, n, d_v))
-
-
-def written(store, keys, values, cuts=()):
-    state = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    for start, stop in zip((0, *cuts), (*cuts, int(keys.shape[-2])), strict=True):
-        state = store.write(state, keys[..., start:stop, :], values[..., start:stop, :])
-    return state
 
 
 def phi(state, x):

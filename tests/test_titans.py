@@ -12,13 +12,7 @@ from assocmem.contract.errors import DivergedError, InputError, UnstableWarning
 from assocmem.kernels.momentum import stable_rate
 from assocmem.stores.delta import DeltaNet, GatedDeltaNet
 from assocmem.stores.titans import Titans
-
-
-def drawn(seed, n, d_k, d_v, batch=()):
-    rng = np.random.default_rng(seed)
-    keys, queries = rng.normal(size=(2, *batch, n, d_k))
-    values = rng.normal(size=(*batch, n, d_v))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
+from batches import drawn, gap, written
 
 
 def gates(seed, shape):
@@ -28,15 +22,6 @@ def gates(seed, shape):
         "momentum": rng.uniform(0, 0.9, shape),
         "forgetting": rng.uniform(0, 0.3, shape),
     }
-
-
-def written(store, keys, values, **extras):
-    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    return store.write(empty, keys, values, **extras)
-
-
-def gap(one, two):
-    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
 
 
 def by_the_equations(keys, values, theta, eta, alpha, order="paper"):

@@ -9,6 +9,7 @@ import array_api_strict as strict
 import numpy as np
 import pytest
 
+import batches
 from assocmem.checks import contract
 from assocmem.contract.errors import DivergedError, InputError, RecallOverflowError, UnstableWarning
 from assocmem.kernels.inner_model import InnerModel, gelu, gelu_slope, norm_backward, normalised
@@ -16,6 +17,7 @@ from assocmem.stores import make_store
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.outer import OuterProduct
 from assocmem.stores.ttt import TTTMLP, TTTLinear
+from batches import gap, written
 
 STORES = {
     "linear": TTTLinear(),
@@ -28,19 +30,7 @@ STORES = {
 
 
 def drawn(seed, n, d, batch=(), d_v=None):
-    rng = np.random.default_rng(seed)
-    keys, queries = rng.normal(size=(2, *batch, n, d))
-    values = rng.normal(size=(*batch, n, d if d_v is None else d_v))
-    return keys / np.linalg.norm(keys, axis=-1, keepdims=True), values, queries
-
-
-def written(store, keys, values, **extras):
-    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]))
-    return store.write(empty, keys, values, **extras)
-
-
-def gap(one, two):
-    return np.abs(one - two).max() / max(1.0, np.abs(two).max())
+    return batches.drawn(seed, n, d, d if d_v is None else d_v, batch)
 
 
 # ---------------------------------------------------------------------- identities
