@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from assocmem import Memory, stores
 from assocmem.checks.harness import Drawn, Harness
 from assocmem.contract import arrays as ar
-from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
+from assocmem.contract.errors import DTypeError, InputError, NonFiniteError, RecallOverflowError
 from assocmem.contract.random import stream
 from assocmem.contract.store import Store
 from assocmem.stores import make_store
+from assocmem.stores.function import FunctionStore
+from assocmem.stores.mlp import MLP
 
 D_K, D_V = 4, 3
 
@@ -343,3 +346,38 @@ def test_large_preactivations_in_half_precision() -> None:
     assert float(store.recall(state, np.array([[41.0]], dtype=np.float16))[0, 0]) == pytest.approx(34460.5, rel=1e-3)
     with pytest.raises(OverflowError, match="float16"):
         store.recall(state, np.array([[60.0]], dtype=np.float16))
+
+
+@pytest.mark.parametrize("key", ["outer-product", "linear-attention", "superposed-mlp"])
+def test_a_bfloat16_state_says_when_its_rounding_takes_what_pairs_add(key: str) -> None:
+    torch = pytest.importorskip("torch")
+    store, row = make_store(key), torch.full((1, 4), 0.5)
+    state = store.empty(4, 4, state_dtype="bfloat16")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        for count in range(300):
+            state = store.write(state, row, 2 * row)
+            assert not heard or count > 100
+    assert "the rounding of a bfloat16 state" in str(heard[-1].message)
+    assert len({str(w.message) for w in heard}) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wide = store.empty(4, 4, like=row)
+        for _ in range(300):
+            wide = store.write(wide, row, 2 * row)
+
+
+def test_what_a_users_function_returns_is_told() -> None:
+    def broken(keys: Any, values: Any, queries: Any) -> Any:
+        weights = np.maximum(queries @ keys.T, 0)
+        with np.errstate(all="ignore"):
+            return weights @ values / weights.sum(axis=-1, keepdims=True)
+
+    store = FunctionStore(broken, promises=make_store("softmax").traits)
+    state = store.write(store.empty(2, 1), np.eye(2)[:1], np.ones((1, 1)))
+    with pytest.raises(RecallOverflowError, match="the function broken returned NaN for query 1"):
+        store.recall(state, np.array([[1.0, 0.0], [-1.0, 0.0]]))
+    logs = MLP(np.log)
+    state = logs.write(logs.empty(2, 1), np.eye(2), np.ones((2, 1)))
+    with np.errstate(all="ignore"), pytest.raises(InputError, match=r"'log' returned NaN for a similarity of -0\.5"):
+        logs.recall(state, np.array([[1.0, -0.5]]))

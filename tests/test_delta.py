@@ -137,7 +137,7 @@ def test_large_scans_in_threads_equal_the_loop(monkeypatch: pytest.MonkeyPatch) 
 
 def test_log_decay_says_the_same_as_decay() -> None:
     keys, values, queries = _rows(10, 130)
-    log_decay = np.random.default_rng(11).choice([0.0, -1e-4, -1.0, -200.0, -2000.0], (2, 130))
+    log_decay = np.random.default_rng(11).choice([0.0, -1e-4, -1.0, -200.0, -2000.0, -np.inf], (2, 130))
     store = GatedDeltaNet()
     state = store.empty(D_K, D_V, batch=(2,))
     _, by_log = store.scan(state, keys, values, queries, log_decay=log_decay)

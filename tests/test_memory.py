@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,7 +22,14 @@ import pytest
 
 from assocmem import Memory, make_store, stores
 from assocmem.contract import serialization as archive
-from assocmem.contract.errors import DTypeError, FileFormatError, InputError, NonFiniteError, UnknownNameError
+from assocmem.contract.errors import (
+    DTypeError,
+    FileFormatError,
+    InputError,
+    NonFiniteError,
+    RoundingWarning,
+    UnknownNameError,
+)
 from assocmem.contract.random import stream
 from assocmem.maps.sharpness import LogN
 from assocmem.stores.mlp import MLP
@@ -403,10 +411,11 @@ def test_torch_states_come_back_in_torch(dtype: str, tmp_path: Path) -> None:
             assert torch.equal(loaded.state[name], memory.state[name])
         assert loaded.recall(keys).dtype == keys.dtype
         assert torch.equal(loaded.recall(keys), memory.recall(keys))
-    moved = Memory.load(tmp_path / "a.safetensors", like=np.zeros(1))
-    assert isinstance(moved.state["keys"], np.ndarray)
-    strict = Memory.load(tmp_path / "a.safetensors", like=array_api_strict.zeros(1))
-    assert type(strict.state["keys"]).__module__.startswith("array_api_strict")
+    for library in (np, array_api_strict):
+        lacks = not hasattr(library, dtype)
+        with pytest.warns(RoundingWarning, match="float32") if lacks else nullcontext():
+            moved = Memory.load(tmp_path / "a.safetensors", like=library.zeros(1))
+        assert type(moved.state["keys"]) is type(library.zeros(1))
 
 
 def test_a_file_of_something_else_is_refused_and_both_are_named(tmp_path: Path) -> None:

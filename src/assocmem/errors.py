@@ -11,6 +11,7 @@ from assocmem.contract.errors import (
     MissingExtraError,
     NonFiniteError,
     RecallOverflowError,
+    RoundingWarning,
     UnknownNameError,
     UnstableWarning,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "MissingExtraError",
     "NonFiniteError",
     "RecallOverflowError",
+    "RoundingWarning",
     "UnknownNameError",
     "UnstableWarning",
 ]

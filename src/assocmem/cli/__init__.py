@@ -18,12 +18,18 @@ from typing import Any, TextIO
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
-from assocmem.contract.errors import AssocmemError, ConvergenceWarning, IllConditionedWarning, UnstableWarning
+from assocmem.contract.errors import (
+    AssocmemError,
+    ConvergenceWarning,
+    IllConditionedWarning,
+    RoundingWarning,
+    UnstableWarning,
+)
 
 INTERRUPTED = 130
 NEW_OBJECTS = 50_000
 """How many more objects than before make Python look for cycles among them: ours are few, and mostly tables."""
-OWN_WARNINGS = (UnstableWarning, IllConditionedWarning, ConvergenceWarning)
+OWN_WARNINGS = (UnstableWarning, IllConditionedWarning, ConvergenceWarning, RoundingWarning)
 
 app = typer.Typer(
     name="assocmem",

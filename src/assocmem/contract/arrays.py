@@ -151,7 +151,7 @@ def own_arithmetic(xp: Namespace, device: Any) -> AbstractContextManager[Any]:
     quiet = overflow_unheard()
     if xp is np or not array_api_compat.is_torch_namespace(xp):
         return quiet
-    torch, kind = sys.modules["torch"], device.type
+    torch, kind = sys.modules["torch"], "cpu" if device is None else device.type
     if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return quiet
     both = ExitStack()

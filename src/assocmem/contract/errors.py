@@ -63,6 +63,10 @@ class ConvergenceWarning(UserWarning):
     """An iteration stopped before it reached its tolerance; the message says what was done instead."""
 
 
+class RoundingWarning(UserWarning):
+    """A state rounds off what recalls need, or goes on in another dtype than it was saved in."""
+
+
 def warn(message: str, kind: type[Warning]) -> None:
     """Give a warning at the line that called into the package."""
     level, frame = 3, sys._getframe(1)

@@ -21,11 +21,12 @@ from assocmem._version import __version__
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.encoding import class_name, decoded, encoded
-from assocmem.contract.errors import FileFormatError
+from assocmem.contract.errors import FileFormatError, RoundingWarning, warn
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.slots import DenseSlots
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
+from assocmem.contract.validation import library_name
 
 FORMAT_VERSION = 1
 _DTYPES = (
@@ -178,7 +179,7 @@ def _state(
         d_v,
         batch,
         xp,
-        _dtype(header["dtype"], xp, floating=True),
+        _dtype(header["dtype"], xp, floating=True, state=True),
         _dtype(header["io_dtype"], xp, floating=True),
         device,
         bool(header["pinned"]),
@@ -200,12 +201,16 @@ def _library(name: str) -> Any:
     return ar.namespace(sys.modules[base].asarray([0.0]))
 
 
-def _dtype(name: str, xp: Any, *, floating: bool = False) -> Any:
+def _dtype(name: str, xp: Any, *, floating: bool = False, state: bool = False) -> Any:
     """Return the dtype called `name`, float32 for a half precision that this library lacks."""
     known = name in _DTYPES and not (floating and "float" not in name)
     dtype = getattr(xp, name, None) if known else None
     if dtype is None and name in ("float16", "bfloat16"):
         dtype = xp.float32
+        if state:
+            warn(
+                f"the state was kept in {name}, which {library_name(xp)} lacks; it goes on in float32.", RoundingWarning
+            )
     if dtype is None:
         raise KeyError(f"no{' floating' if floating else ''} dtype {name!r}")
     return np.dtype(dtype) if xp is np else dtype

@@ -20,7 +20,7 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import Cost
-from assocmem.contract.errors import DTypeError, InputError
+from assocmem.contract.errors import DTypeError, InputError, RoundingWarning, warn
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
 from assocmem.contract.settings import WithSettings
@@ -195,11 +195,34 @@ class Store(WithSettings, Door, ABC):
         found = self.put(state, keys, values, **extras)
         if isinstance(found, State):
             return found
+        if ar.is_half(state.dtype, state.xp) and state.slots is None:
+            self._warn_where_rounded(state, found, keys, values, extras)
         n, slots = state.n + int(keys.shape[-2]), state.slots
         if slots is None:
             return state.after(found, n)
         rows = {name: found[name] for name in slots.names}
         return state.after({name: a for name, a in found.items() if name not in rows}, n, slots.append(rows))
+
+    def _warn_where_rounded(
+        self, state: State, kept: Mapping[str, Array], keys: Array, values: Array, extras: dict[str, Array]
+    ) -> None:
+        """Warn where the rounding of a 16-bit state takes more than half of what pairs add, where they change it."""
+        xp = state.xp
+        wide = state.astype(xp.float32, state.io_dtype)
+        keys, values = xp.astype(keys, xp.float32), xp.astype(values, xp.float32)
+        exact = self.put(wide, keys, values, **{name: xp.astype(a, xp.float32) for name, a in extras.items()})
+        assert not isinstance(exact, State)  # as for the state itself
+        added, gone = (
+            sum(float(ar.to_numpy(xp.sum((a - xp.astype(other[name], a.dtype)) ** 2))) for name, a in exact.items())
+            for other in (state.arrays, kept)
+        )
+        whole = ar.to_numpy(xp.sum(keys * keys, axis=-1) * xp.sum(values * values, axis=-1)).sum()
+        if 4 * gone > added > float(xp.finfo(state.dtype).eps) ** 2 * float(whole):
+            warn(
+                f"the rounding of a {ar.dtype_name(state.dtype)} state of {self.name} is more than half of what pairs "
+                "add: from here on recalls lose more by rounding than by interference. Keep the state in float32.",
+                RoundingWarning,
+            )
 
     def ask(
         self,

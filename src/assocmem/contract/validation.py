@@ -227,7 +227,9 @@ class Door:
                     f"`{name}` of {self.name}.{call} must have shape ({words}) = {(*state.batch, *shape)}; "
                     f"got {tuple(int(n) for n in array.shape)}."
                 ) from None
-            if not ar.all_finite(array, xp):
+            # The logarithm of a number may be minus infinity: the number is 0.
+            log = name == f"log_{extra.instead_of}"
+            if not ar.all_finite(xp.exp(ar.as_floating(array, xp)) if log else array, xp):
                 raise InputError(f"`{name}` of {self.name}.{call} must be finite; it holds NaN or infinity.")
             if array.size and (bool(xp.any(array < extra.low)) or bool(xp.any(array > extra.high))):
                 raise InputError(

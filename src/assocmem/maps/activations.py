@@ -286,6 +286,14 @@ class Custom(Activation):
                 f"the activation {self.name!r} must return an array of its input's shape {tuple(s.shape)}; "
                 f"got {getattr(result, 'shape', type(result).__name__)}."
             )
+        xp = namespace(s)
+        bad = xp.isnan(result) & xp.isfinite(s) if xp.isdtype(result.dtype, "real floating") else None
+        if bad is not None and bool(xp.any(bad)):
+            first = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int8)))
+            raise InputError(
+                f"the activation {self.name!r} returned NaN for a similarity of "
+                f"{float(xp.reshape(s, (-1,))[first]):.6g}; it must return a number for every similarity that occurs."
+            )
         return result
 
     @property

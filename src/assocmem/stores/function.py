@@ -12,7 +12,7 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import D_K, D_V, Cost
-from assocmem.contract.errors import AssocmemError, InputError, place_of
+from assocmem.contract.errors import AssocmemError, InputError, RecallOverflowError, place_of
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Ask, Dense, Recall
 from assocmem.contract.settings import Help
@@ -163,6 +163,13 @@ def call(function: RecallFunction, keys: Array, values: Array, queries: Array) -
         raise InputError(
             f"the function {name} must return an array of shape (m, d_v) = {wanted} in the library of its queries; "
             f"got {got} of {type(out).__module__}."
+        )
+    xp = ar.namespace(out)
+    if xp.isdtype(out.dtype, "real floating") and bool(xp.any(xp.isnan(out))):
+        row = int(xp.argmax(xp.astype(xp.any(xp.isnan(out), axis=-1), xp.int8)))
+        raise RecallOverflowError(
+            f"the function {name} returned NaN for query {row}, given keys, values and queries without any; it may "
+            "have divided zero by zero, or taken one infinity from another."
         )
     return out
 
