@@ -200,7 +200,7 @@ def test_torch_gradients_and_strict_arrays(form):
 def test_a_rate_above_the_bound_is_announced_and_a_diverging_stream_stopped(kind):
     keys, values, _ = drawn(11, 40, 8, 3)
     with pytest.warns(UnstableWarning, match=r"reaches 2\.5 .* above the bound 2;") as heard:
-        written(kind(rate=2.5), keys[:1], values[:1])
+        kind(rate=2.5).write(kind(rate=2.5).empty(8, 3), keys[:1], values[:1])
     assert heard[0].filename == __file__
     with pytest.warns(UnstableWarning, match="above the bound"):
         written(kind(rate=1.0, momentum=0.9), keys, values)
