@@ -239,6 +239,15 @@ def test_the_share_of_a_row_is_its_softmax_weight_also_where_it_is_dropped():
         assert found[t] == pytest.approx(e[2] / e.sum() if t >= 2 else 0.0, rel=EXACT)
 
 
+def test_the_histogram_counts_every_row_that_interferes():
+    keys = drawn("histogram", shape=(2, 9, 4))
+    rows, edges = GivenRows(keys, causal=True, drop=[0]), [-2.0, -1.0, 0.0, 1.0]
+    found = rows.log_histogram(edges)
+    for head in range(2):
+        logs = [(keys[head, j] - keys[head, t]) @ keys[head, t] for t in range(1, 9) for j in range(1, t)]
+        assert found[head].tolist() == np.histogram(np.clip(logs, -2, 1), edges)[0].tolist()
+
+
 def test_logits_grown_by_the_factor_have_the_ratio():
     keys = drawn("factors", shape=(2, 30, 6))
     rows = GivenRows(keys, causal=True, target="strongest")

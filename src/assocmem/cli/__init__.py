@@ -62,7 +62,7 @@ def _root(
     pass
 
 
-from assocmem.cli import describe, designing, exploring, measuring, reproducing  # noqa: E402, F401  (commands register themselves on `app`)
+from assocmem.cli import describe, designing, exploring, inspecting, measuring, reproducing  # noqa: E402, F401  (commands register themselves on `app`)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 FloatArray = np.ndarray[Any, Any]
 
 CONTEXTS = (4096, 32768, 131072)
+LOG_EDGES = tuple(float(edge) for edge in range(-30, 11))
+SHOWN = 12
+"""Collisions that a page shows of a head."""
 COLUMNS = {
     "layer": "number of the layer, from 0",
     "head": "number of the query head, from 0",
@@ -258,6 +261,27 @@ class Heads:
         rows = [row for found in run_tasks(task, self.layers, workers=workers, progress=progress) for row in found]
         config = {"threshold": self.threshold, "notes": list(self.notes), "reference": length}
         return Results("contexts", tuple(rows), header_for(config=config, definitions=CONTEXT_COLUMNS))
+
+    def details(self, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
+        """Return what a page shows of each head.
+
+        Keys: layer, head, words; edges and counts of the histogram of ln(weight / weight of the key asked for); ratios
+        of the queries (null where one asks for nothing); collisions, the rows of `Head.collisions`.
+        """
+        found = run_tasks(self._details, self.layers, workers=workers, progress=progress)
+        return [row for rows in found for row in rows]
+
+    def _details(self, one: _Layer) -> list[Row]:
+        counts = one.rows.log_histogram(LOG_EDGES)
+        rows: list[Row] = []
+        for i in range(len(counts)):
+            head = self.head(one.layer, i)
+            rows.append(
+                {"layer": one.layer, "head": i, "words": head.report(), "edges": list(LOG_EDGES),
+                 "counts": counts[i].tolist(), "ratios": [_plain(x) for x in head.ratios().ratio()],
+                 "collisions": head.collisions(SHOWN).to_dicts()}
+            )  # fmt: skip
+        return rows
 
     def map(self, quantity: str = "capacity") -> alt.Chart:
         """Return a chart of layers and heads, coloured by a column of `table`."""

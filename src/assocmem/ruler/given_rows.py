@@ -239,6 +239,16 @@ class GivenRows:
             found[block.at] = np.where(block.found, block.target, -1)
         return found
 
+    def log_histogram(self, edges: Sequence[float]) -> Indices:
+        """Return how many rows interfere with ln |a_iq| between edges (e + 1,), the outer bins without end (..., e)."""
+        found = np.zeros((*self.queries.shape[:-2], len(edges) - 1), np.int64)
+        for block in self._blocks(1.0):
+            weights, top = block.relative()
+            with np.errstate(divide="ignore"):
+                logs = (np.log(np.abs(weights)) + top[:, None])[~block.hidden & block.found[:, None]]
+            found[block.at[:-1]] += np.histogram(np.clip(logs, edges[0], edges[-1]), edges)[0]
+        return found
+
     def logit_factors(self, memories: Sequence[float], ratio: float = 1.0) -> Floats:
         """Return by how much each query's logits must grow for its ratio among M memories to be `ratio`.
 
