@@ -1292,6 +1292,16 @@ class Detaches(Sum):
         return super().get(state, queries.detach(), ask)
 
 
+@twin("scan-reset")
+@dataclass(frozen=True)
+class NeverResets(Sum):
+    """Carries everything over from one packed sequence to the next."""
+
+    def scan(self, *arrays, reset=(), **asked):
+        self._checked_reset(reset, arrays[1].shape[-2])
+        return super().scan(*arrays, **asked)
+
+
 @twin("autocast", library="torch")
 @dataclass(frozen=True)
 class AsAutocastLikes(Sum):

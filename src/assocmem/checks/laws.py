@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -150,6 +151,30 @@ def scan_queries(harness: Harness) -> Findings:
     yield from harness.same(harness.scan(drawn, queries, "after")[1], want, "scan with queries shared by the batch")
     yield from harness.refused(lambda: harness.scan(drawn, queries[:3], "after"), "a scan of 5 pairs with 3 queries")
     yield from harness.refused(lambda: harness.scan(drawn, queries, "now"), "read='now'", says=("after", "before"))
+
+
+@check("scan-reset", "a scan with resets equals a store for every part of the sequence")
+def scan_reset(harness: Harness) -> Findings:
+    """Reset in the middle and at the start, over stored pairs; refuse places that do not exist."""
+    drawn = harness.draw(9)
+    queries = harness.queries(drawn.keys, 9)
+    for read in ("after", "before"):
+        for starts in ((4,), (0, 1, 6)):
+            cuts = [slice(a, b) for a, b in itertools.pairwise(dict.fromkeys((0, *starts, 9)))]
+            given = (harness.give(drawn.keys), harness.give(drawn.values), harness.give(queries))
+            extras = {name: harness.give(x) for name, x in drawn.extras.items()}
+            parts = [harness.scan(drawn.rows(at), queries[at], read) for at in cuts]
+            state, out = harness.store.scan(harness.empty(), *given, read=read, reset=starts, **extras)
+            want = np.concatenate([part[1] for part in parts])
+            yield from harness.same(harness.read(out), want, f"scan(read={read!r}, reset={starts})")
+            last = harness.recall(parts[-1][0], queries)
+            yield from harness.recalls(state, queries, last, f"the state after reset={starts}")
+    for wrong in ((9,), (-1,), (3, 3), (0.5,)):
+
+        def call(reset: tuple[float, ...] = wrong) -> object:
+            return harness.store.scan(harness.empty(), *given, reset=reset, **extras)
+
+        yield from harness.refused(call, f"reset={wrong} for 9 pairs")
 
 
 @check("old-states", "a write leaves the old state valid, and two writes from one state are both right")

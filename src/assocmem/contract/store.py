@@ -10,8 +10,9 @@ A store is a frozen dataclass of hyper-parameters. `Store` checks every argument
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -273,6 +274,7 @@ class Store(WithSettings, Door, ABC):
         queries: Array,
         *,
         read: Literal["after", "before"] = "after",
+        reset: Sequence[int] | Array = (),
         **extras: Array,
     ) -> tuple[State, Array]:
         """Write the pairs one by one and recall query i after (or before) pair i is written: the causal form.
@@ -281,6 +283,8 @@ class Store(WithSettings, Door, ABC):
         ----------
         keys (*batch, n, d_k), values (*batch, n, d_v), queries (*batch, n, d_k): one query for every pair.
         read: "after" recalls with pair i stored, "before" without it.
+        reset: numbers of the pairs before which everything is forgotten, as where sequences are packed one behind the
+            other: whole numbers in [0, n), each larger than the one before. It equals a store for every sequence.
 
         Returns the final state and the recalls (*batch, n, d_v); equal to the loop of `write` and `recall`.
         """
@@ -300,19 +304,44 @@ class Store(WithSettings, Door, ABC):
         if keys.shape[-2] == 0:
             return state, self._finish(followed.zeros(0, state.d_v), followed, queries)
         keys, values, extras, state = self._same_dtype(followed, keys, values, extras)
-        asked = self._as_state_dtype(state, queries)
-        way = self.capabilities.scan
+        asked, parts = self._as_state_dtype(state, queries), []
+        starts = self._checked_reset(reset, int(keys.shape[-2]))
         with ar.own_arithmetic(state.xp, state.device):
-            if way == "own":
-                arrays, out = self.scanned(state, keys, values, asked, read, extras)
-                state = state.after(arrays, state.n + int(keys.shape[-2]))
-            elif way == "causal":
-                ask = Ask(Causal(state.n + (1 if read == "after" else 0)))
-                state = self._write(state, keys, values, extras)
-                return state, self._got(state, asked, queries, ask).values
-            else:
-                state, out = self._loop(state, keys, values, asked, read, extras)
+            for start, stop in itertools.pairwise(dict.fromkeys((0, *starts, int(keys.shape[-2])))):
+                at = slice(start, stop)
+                if start in starts:
+                    state = self._blank(replace(state, arrays={}, n=0, slots=None, memo={}))
+                own = self._pairs_of(extras, at) if starts else extras
+                rows = (keys[..., at, :], values[..., at, :], asked[..., at, :])
+                state, out = self._scanned(state, rows[0], rows[1], rows[2], read, own)
+                parts.append(out)
+        out = parts[0] if len(parts) == 1 else xp.concat(parts, axis=-2)
         return state, self._finish(out, state, queries)
+
+    def _scanned(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        """Return the state after all pairs, and the recalls after (or before) each, in the form that the store has."""
+        way = self.capabilities.scan
+        if way == "own":
+            arrays, out = self.scanned(state, keys, values, queries, read, extras)
+            return state.after(arrays, state.n + int(keys.shape[-2])), out
+        if way == "causal":
+            ask = Ask(Causal(state.n + (1 if read == "after" else 0)))
+            state = self._write(state, keys, values, extras)
+            return state, self._answer(state, queries, ask)
+        return self._loop(state, keys, values, queries, read, extras)
+
+    def _checked_reset(self, reset: Sequence[int] | Array, n: int) -> tuple[int, ...]:
+        given = np.asarray(reset if isinstance(reset, list | tuple) else ar.to_numpy(reset))
+        whole = given.size == 0 or given.dtype.kind in "iu"
+        fits = whole and given.ndim == 1 and ((given >= 0) & (given < n)).all() and (np.diff(given) > 0).all()
+        if not fits:
+            raise InputError(
+                f"`reset` of {self.name}.scan must be whole numbers in [0, {n}), each larger than the one before; "
+                f"got {reset!r}."
+            )
+        return tuple(int(i) for i in given)
 
     def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
@@ -336,8 +365,8 @@ class Store(WithSettings, Door, ABC):
                 rows.append(self._answer(state, query))
         return state, state.xp.concat(rows, axis=-2)
 
-    def _answer(self, state: State, queries: Array) -> Array:
-        found = self.get(state, queries, Ask())
+    def _answer(self, state: State, queries: Array, ask: Ask | None = None) -> Array:
+        found = self.get(state, queries, ask or Ask())
         return found.values if isinstance(found, Recall) else found
 
     # ------------------------------------------------------------------ what only some stores can do
