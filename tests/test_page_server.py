@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import errno
 import gzip
+import http.client
 import json
 import os
 import re
@@ -11,7 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +27,7 @@ from assocmem.cli import run
 from assocmem.contract.errors import InputError
 from assocmem.page import STATIC, data, export, server
 from assocmem.report.export import make_bundle
+from browsing import live_page
 
 pytest.importorskip("httpx2", reason="starlette's test client needs httpx2")
 testclient = pytest.importorskip("starlette.testclient")
@@ -209,3 +218,112 @@ def test_the_single_file_holds_the_same_documents_and_names_no_file(tmp_path):
 def test_the_whole_single_file_is_small_enough(tmp_path):
     path = export.export_file(tmp_path / "page.html")
     assert path.stat().st_size < 8e6
+
+
+class Site:
+    """A live page whose answers are counted, and asked for from many threads."""
+
+    def __init__(self, where):
+        self.port = int(re.search(r":(\d+)/", where)[1])
+
+    def get(self, path):
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as wire:
+            wire.request("GET", f"/data/{path}.json", headers={"Host": "localhost"})
+            answer = wire.getresponse()
+            return answer.status, answer.read()
+
+
+def test_an_answer_is_computed_once_and_one_that_is_kept_waits_for_none(monkeypatch):
+    computed, going = [], threading.Event()
+    real = data.document
+
+    def document(path):
+        computed.append(path)
+        if path == "optimal/128":
+            assert going.wait(30)
+        return real(path)
+
+    monkeypatch.setattr(server, "document", document)
+    with live_page() as where, ThreadPoolExecutor(24) as many:
+        site = Site(where)
+        assert site.get("mlp")[0] == 200
+        slow = [many.submit(site.get, "optimal/128") for _ in range(20)]
+        while "optimal/128" not in computed:
+            time.sleep(0.01)
+        assert site.get("mlp") == (200, real("mlp").encode())  # while twenty wait for another
+        assert not any(answer.done() for answer in slow)
+        going.set()
+        assert {answer.result() for answer in slow} == {(200, real("optimal/128").encode())}
+        assert site.get("hand/nothing/0")[0] == site.get("hand/nothing/0")[0] == 404
+    assert [computed.count(path) for path in ("mlp", "optimal/128", "hand/nothing/0")] == [1, 1, 2]
+
+
+def test_no_more_answers_are_kept_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(server, "KEPT", 2)
+    answers = server.Answers()
+    for path in ("head", "mlp", "hand/softmax/0"):
+        answers.keep(server.Answer(path))
+    assert list(answers.kept) == ["mlp", "hand/softmax/0"]
+    assert gzip.decompress(answers.kept["mlp"].packed) == answers.kept["mlp"].plain
+
+
+def refused(target, capsys, monkeypatch):
+    """Return the sentence with which `explore --export` refuses a target, nothing being computed."""
+    monkeypatch.setattr(export, "document", lambda path: pytest.fail(f"{path} was computed"))
+    assert run(["explore", "--export", str(target)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    return lines[0]
+
+
+@pytest.mark.parametrize("name", ["site", "page.html"])
+def test_a_target_that_cannot_be_written_is_refused_before_anything_is_computed(name, tmp_path, capsys, monkeypatch):
+    say = partial(refused, capsys=capsys, monkeypatch=monkeypatch)
+    link, loop = tmp_path / f"link-{name}", tmp_path / f"loop-{name}"
+    link.symlink_to(tmp_path / "nowhere" / name)
+    loop.symlink_to(loop)
+    for target in (link, loop):
+        assert "it is a link that leads nowhere; choose another place." in say(target)
+    (tmp_path / "file").write_text("x")
+    assert "cannot write" in say(tmp_path / "file" / name)
+    assert "cannot write" in say(tmp_path / ("x" * 300 + name))
+    assert "cannot write" in say(Path("/proc") / "nowhere" / name)
+    full = namedtuple("full", "free")(1e6)
+    monkeypatch.setattr(export.shutil, "disk_usage", lambda _place: full)
+    assert "MB, and 1 MB are free there; choose another place." in say(tmp_path / name)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_folder_is_not_called_like_another_kind_of_file(tmp_path, capsys, monkeypatch):
+    told = refused(tmp_path / "page.txt", capsys, monkeypatch)
+    assert told == f"assocmem: --export writes a folder, or one file that ends in .html; got {tmp_path / 'page.txt'}."
+
+
+@pytest.mark.parametrize("name", ["site", "page.html"])
+def test_a_disk_that_fills_up_is_one_sentence_and_leaves_nothing(name, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(export, "_put", full)
+    monkeypatch.setattr(export, "write_whole", full)
+    monkeypatch.setattr(export, "paths", lambda _copy: ["mlp"])
+    assert run(["explore", "--export", str(tmp_path / name)]) == 2
+    told = f"assocmem: cannot write {tmp_path / name}: No space left on device; choose another place."
+    assert capsys.readouterr().err.splitlines()[-1] == told
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["site", "page.html"])
+def test_ctrl_c_stops_an_export_within_a_second_in_one_sentence(name, tmp_path):
+    command = [sys.executable, "-m", "assocmem", "explore", "--export", str(tmp_path / name)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(6)
+    assert running.poll() is None
+    began = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    took = time.monotonic() - began
+    assert running.returncode == 130
+    assert len(err.splitlines()) == 1, err
+    assert list(tmp_path.iterdir()) == []
+    assert took < 5  # seconds on a busy machine; one where it has a core to itself

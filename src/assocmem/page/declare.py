@@ -130,9 +130,7 @@ class Endpoint:
             else:
                 values.append(part.rest)
         if left:
-            raise InputError(
-                f"the paths of {self.name} have {len(self.parts)} parts or fewer; got {'/'.join(words)!r}."
-            )
+            raise InputError(f"a path of {self.name} has at most {len(self.parts)} parts; got {'/'.join(words)!r}.")
         return self.answer(*(value.of if isinstance(value, Option) else value for value in values))
 
     def paths(self, copy: str, usual: bool = False) -> Iterator[str]:

@@ -9,8 +9,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from assocmem.contract.errors import InputError
@@ -58,8 +58,9 @@ def export_site(folder: Path, *, chosen: Sequence[str] | None = None, workers: i
             for file in STATIC.rglob("*.*"):
                 _put(work / file.relative_to(STATIC), file.read_bytes())
             _put(work / "data" / "offer.json", text(offered(SITE)).encode())
-            for name, found in _computed(names, workers, "writing the static site"):
-                _put(work / "data" / f"{name}.json", found.encode())
+            with closing(_computed(names, workers, "writing the static site")) as computed:
+                for name, found in computed:
+                    _put(work / "data" / f"{name}.json", found.encode())
             if folder.exists():
                 folder.rmdir()
             os.chmod(work, 0o755)
@@ -86,7 +87,8 @@ def export_file(path: Path, *, chosen: Sequence[str] | None = None, workers: int
         _room(path, FILE_BYTES)
         with tempfile.TemporaryFile(dir=path.parent):  # a folder that can be written
             held: dict[str, object] = {"offer": offered(FILE)}
-        held |= {name: json.loads(found) for name, found in _computed(names, workers, "filling the file")}
+        with closing(_computed(names, workers, "filling the file")) as computed:
+            held |= {name: json.loads(found) for name, found in computed}
         write_whole(path, single_file(held).encode())
     print(f"wrote {path} ({path.stat().st_size / 1e6:.1f} MB); it opens from disk, offline.")
     return path
@@ -120,7 +122,7 @@ def _put(file: Path, content: bytes) -> None:
     file.write_bytes(content)
 
 
-def _computed(names: Sequence[str], workers: int | None, words: str) -> Iterator[tuple[str, str]]:
+def _computed(names: Sequence[str], workers: int | None, words: str) -> Generator[tuple[str, str], None, None]:
     """Yield each path with its document, computed in processes, a shelf of neighbouring paths at a time."""
     from rich.progress import Progress
 
@@ -128,18 +130,21 @@ def _computed(names: Sequence[str], workers: int | None, words: str) -> Iterator
     workers = min(workers or cores(), len(shelves))
     with Progress(transient=True) as progress:
         task = progress.add_task(words, total=len(names))
-        for shelf in _over(shelves, workers):
-            yield from shelf
-            progress.update(task, advance=len(shelf))
+        with closing(_over(shelves, workers)) as computed:
+            for shelf in computed:
+                yield from shelf
+                progress.update(task, advance=len(shelf))
 
 
-def _over(shelves: Sequence[Sequence[str]], workers: int) -> Iterator[list[tuple[str, str]]]:
+def _over(shelves: Sequence[Sequence[str]], workers: int) -> Generator[list[tuple[str, str]], None, None]:
     if workers < 2:
         yield from map(_documents, shelves)
         return
     with Helpers(workers) as pool:
+        coming = [pool.submit(_documents, shelf) for shelf in shelves]
         try:
-            yield from pool.map(_documents, shelves)
+            while coming:
+                yield coming.pop(0).result()
         except BaseException:
             pool.end()
             raise
