@@ -27,7 +27,8 @@ from assocmem.lab.similarities import (
     sums_of_squares,
     sums_over_pieces,
 )
-from assocmem.maps.activations import GELU, Block, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.block import Block
 from assocmem.maps.sharpness import LogN, YaRN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from assocmem.cli import app
-from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table
+from assocmem.cli.output import JSON_HELP, print_json, print_pairs, print_table
 from assocmem.cli.settings import count, positive, within_one
+from assocmem.contract.columns import number
 
 if TYPE_CHECKING:
     from assocmem.contract.estimate import Prediction

@@ -10,8 +10,9 @@ import typer
 
 from assocmem.cli import app
 from assocmem.cli.describe import STORE_HELP
-from assocmem.cli.output import JSON_HELP, interval, number, print_json, print_pairs, print_table, progress_bar
+from assocmem.cli.output import JSON_HELP, print_json, print_pairs, print_table, progress_bar
 from assocmem.cli.settings import SET_HELP, StoreCommand, measurable, settings_from, within_one, writable
+from assocmem.contract.columns import interval, number
 from assocmem.contract.errors import InputError
 
 

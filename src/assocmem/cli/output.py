@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,51 +9,14 @@ from typing import Any
 JSON_HELP = "Print JSON with the definition of every quantity instead of a table."
 
 
-def clean(value: Any) -> Any:
-    """Return plain JSON data: mappings, lists, text, numbers; infinities and NaN become null."""
-    if isinstance(value, Mapping):
-        return {str(k): clean(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [clean(v) for v in value]
-    if isinstance(value, bool | str | int) or value is None:
-        return value
-    if hasattr(value, "item") and not hasattr(value, "__len__"):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, int):
-        return value
-    return str(value)
-
-
 def print_json(data: Mapping[str, Any], definitions: Mapping[str, str]) -> None:
     """Print one JSON document: the data and, under "definitions", what each quantity means."""
     import sys
 
+    from assocmem.contract.results import as_json
+
     escape = "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
-    document = {**clean(data), "definitions": dict(definitions)}
-    print(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=escape))
-
-
-def number(value: float | None) -> str:
-    """Return a number as people write it, or a dash."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    if value == 0:
-        return "0"
-    size = abs(value)
-    if size >= 1e15:
-        return f"{value:.4g}".replace("e+", "e")
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.4g}" if size >= 1e-3 else f"{value:.3e}"
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """Return an interval as "low to high", or a dash where there is none."""
-    return "–" if low is None or high is None else f"{number(low)} to {number(high)}"
+    print(as_json({**data, "definitions": dict(definitions)}, indent=2, escape=escape))
 
 
 def print_table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assocmem.cli.output import clean
+from assocmem.contract.results import as_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -171,7 +170,7 @@ class Reproduction:
             "seconds measuring": round(seconds, 1), "python": platform.python_version(), "machine": platform.platform(),
         }  # fmt: skip
         document = {"definitions": VERDICT_WORDS, "run": facts, "unfinished": unfinished, "verdicts": rows}
-        write_whole(self.out / "verdict.json", json.dumps(clean(document), indent=1, ensure_ascii=False).encode())
+        write_whole(self.out / "verdict.json", as_json(document, indent=1).encode())
         for done in self._drawing:
             done.result()
         self.drawer.shutdown(wait=False)  # it ends while the report is written

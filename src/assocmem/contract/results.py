@@ -237,9 +237,10 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
-def as_json(value: Any, *, indent: int | None = None) -> str:
-    """Return `value` as valid JSON: no NaN, no infinity, Unicode kept."""
-    encoder = _ENCODER if indent is None else json.JSONEncoder(allow_nan=False, ensure_ascii=False, indent=indent)
+def as_json(value: Any, *, indent: int | None = None, escape: bool = False) -> str:
+    """Return `value` as valid JSON: no NaN, no infinity; Unicode kept unless `escape`."""
+    plainly = indent is None and not escape
+    encoder = _ENCODER if plainly else json.JSONEncoder(allow_nan=False, ensure_ascii=escape, indent=indent)
     try:
         return encoder.encode(value)  # most values are plain already, and to find out otherwise costs little
     except (TypeError, ValueError):

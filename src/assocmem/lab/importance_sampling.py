@@ -11,7 +11,8 @@ import numpy as np
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
 from assocmem.inputs.similarities import SimilarityLaw
-from assocmem.maps.activations import Activation, Block
+from assocmem.maps.activations import Activation
+from assocmem.maps.block import Block
 
 FloatArray = np.ndarray[Any, Any]
 DRAWS = 4096

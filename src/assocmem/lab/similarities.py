@@ -16,7 +16,8 @@ from assocmem.inputs.similarities import BLOCK, SimilarityLaw
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
 from assocmem.lab.plan import FloatArray, Plan, Trials, sigma_of
-from assocmem.maps.activations import Activation, Block
+from assocmem.maps.activations import Activation
+from assocmem.maps.block import Block
 
 SAMPLER = "similarities"
 TILTED = "similarities, tilted"

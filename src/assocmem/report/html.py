@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assocmem.contract.columns import number
 from assocmem.contract.files import write_whole
 from assocmem.report.export import script_bundle
 from assocmem.report.figures import specification
@@ -76,14 +77,7 @@ def inline_chart(data: Any) -> str:
 
 def significant(value: float | None) -> str:
     """Return a measured number: four digits, zeros kept, thousands separated, 0 for rounding errors; – for None."""
-    if value is None:
-        return "–"
-    size = abs(value)
-    if size < 1e-9:
-        return "0"
-    if size >= 999.95:
-        return f"{value:,.0f}"
-    return f"{value:#.4g}" if size >= 1e-3 else f"{value:.3e}"
+    return number(0.0 if value is not None and abs(value) < 1e-9 else value, zeros=True)
 
 
 def exact_of(row: Mapping[str, Any]) -> str:
