@@ -11,8 +11,9 @@ import numpy as np
 import typer
 
 from assocmem.cli import Stopped, app
-from assocmem.cli.output import JSON_HELP, number, print_json, print_pairs, print_table, progress_bar
+from assocmem.cli.output import JSON_HELP, print_json, print_pairs, print_table, progress_bar
 from assocmem.cli.settings import count, writable
+from assocmem.contract.columns import number
 from assocmem.contract.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
