@@ -143,9 +143,6 @@ def drawn_noisy(rng: np.random.Generator, d: int, n: int, cosine: float, ridge: 
     [
         (64, 16, 0.8, 0.0, 0.02),
         (64, 48, 0.5, 0.0, 0.03),
-        (64, 80, 0.8, 0.0, 0.04),
-        (64, 128, 0.5, 0.0, 0.02),
-        (64, 512, 0.8, 0.0, 0.01),
         (64, 64, 0.8, 0.1, 0.02),
         (64, 64, 1.0, 0.3, 0.02),
         (64, 32, 0.8, 1.0, 0.02),
@@ -158,6 +155,32 @@ def test_drawn_noisy_queries_and_ridges(d, n, cosine, ridge, tolerance):
     assert drawn_noisy(np.random.default_rng(13), d, n, cosine, ridge, 40) == pytest.approx(found.value, rel=tolerance)
     assert found.exact == (ridge == 0 and n < d)
     assert found.statistic == "rms interference over mean signal"
+
+
+@pytest.mark.parametrize(
+    ("d", "n", "cosine", "trials"),
+    [(8, 16, 0.5, 10_000), (8, 24, 0.9, 2500), (16, 24, 0.8, 8000), (16, 32, 0.5, 8000), (64, 128, 0.5, 500)],
+)
+def test_drawn_noisy_queries_above_d_within_their_standard_errors(d, n, cosine, trials):
+    """Limits: 4.5 standard errors of the drawn mean squares, about 0.5 %; the twins are off by 1 to 3 %."""
+    rng = np.random.default_rng(17)
+    keys, noise = rng.standard_normal((2, trials, n, d))
+    keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
+    noise -= (noise * keys).sum(-1, keepdims=True) * keys
+    queries = cosine * keys + math.sqrt(1 - cosine**2) * noise / np.linalg.norm(noise, axis=-1, keepdims=True)
+    weights = queries @ np.linalg.inv(keys.swapaxes(1, 2) @ keys) @ keys.swapaxes(1, 2)
+    interference = ((weights**2).sum((1, 2)) - (np.einsum("tii->ti", weights) ** 2).sum(1)) / n
+    squares = interference / (cosine * d / n) ** 2  # the mean signal, exactly
+    error = 4.5 * squares.std() / math.sqrt(trials)
+    found = ratio(OPTIMAL, d, n, cosine=cosine).value
+    assert error < 0.012 * found**2
+    assert abs(found**2 - squares.mean()) < error
+    if d <= 16:
+        share, x = 1 / cosine**2 - 1, n / d
+        loose = (n / (d * (n - d - 1) * (1 + 2 / n)) - 1 / (d * (n - d))) * n * share + (x - 1) * (1 + 1 / n) ** 2
+        without = found**2 + share * (n - 1) * n / ((n - d - 1) * (d - 1)) * (1 - 1 / (1 + 2 / n))
+        assert abs(without - squares.mean()) > error
+        assert abs(loose - squares.mean()) > error
 
 
 def test_limits_of_the_ridge():

@@ -134,7 +134,7 @@ def requirement(form: Form | None, d: int, n_memories: float, ratio: float, cosi
     wanted = math.log(checked(d, ratio=ratio)[3])
     reached = questions.ratio(form, d, n_memories, cosine=cosine)
     largest = questions.capacity(form, d, ratio=ratio, cosine=cosine)
-    if isinstance(form, LeastSquares) and cosine != 1:
+    if isinstance(form, LeastSquares) and abs(cosine) != 1:
         reason = "with a noisy query the ratio peaks at M = d, so there is no one largest M"
         largest = Asked("capacity", d).none(reason, statistic=reached.statistic)
     if reached.value is None and reached.log_value is None:
