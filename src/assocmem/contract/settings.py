@@ -267,6 +267,8 @@ def made(kind: type, given: Mapping[str, Any], label: str, fixed: Mapping[str, A
 
     Raises InputError for a setting that the class, or the chosen object, does not have.
     """
+    if not given and not fixed:
+        return kind()
     takes = offered(kind, fixed)
     for name in given:
         if name not in takes or name in fixed:

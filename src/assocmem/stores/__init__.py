@@ -17,12 +17,15 @@ from assocmem.contract.store import Store
 _discovered = False
 
 
-def _discover() -> None:
+def _discover(key: str = "") -> None:
+    """Import all families; with a key that begins with the name of one, only that."""
     global _discovered
     if not _discovered:
-        for info in pkgutil.iter_modules(__path__):
-            importlib.import_module(f"{__name__}.{info.name}")
-        _discovered = True
+        names = [info.name for info in pkgutil.iter_modules(__path__)]
+        named = [name for name in names if key.replace("-", "_").startswith(name)]
+        for name in named or names:
+            importlib.import_module(f"{__name__}.{name}")
+        _discovered = not named
 
 
 def names() -> tuple[str, ...]:
@@ -37,7 +40,9 @@ def names() -> tuple[str, ...]:
 
 def entry(key: str) -> Entry:
     """Return the register's entry for `key`; UnknownNameError offers the nearest keys."""
-    _discover()
+    for begins in (key, ""):
+        if key not in entries:
+            _discover(begins)
     if key not in entries:
         near = difflib.get_close_matches(key, entries, n=3, cutoff=0.5)
         offer = f" Did you mean {' or '.join(near)}?" if near else ""

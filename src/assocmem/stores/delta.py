@@ -149,7 +149,7 @@ class DeltaNet(_DeltaRule):
     )
     cost = Cost(2 * D_K * D_V, D_K * D_V)
 
-    @property
+    @cached_property
     def maker(self) -> str:
         """The class with its feature map: sums over other features mean nothing to it."""
         return f"{type(self).__name__} with {self.feature.words}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
@@ -108,7 +109,7 @@ class LinearAttention(RecurrentStore):
         width = by_width("width", self.feature.width)
         return Cost(width * D_V, width * D_V, note=f"width is {self.feature.width(64):,} at d_k = 64")
 
-    @property
+    @cached_property
     def maker(self) -> str:
         """The class with its feature map: sums over other features mean nothing to it; with a sum of weights or not."""
         return f"{type(self).__name__} with {self.feature.words}{'' if self.normalise else ', not normalised'}"
