@@ -474,7 +474,6 @@ def test_merged_states_recall_as_one_and_overflow_unheard():
 @pytest.mark.parametrize(
     ("feature", "entry", "dtype", "kept"),
     [
-        *(("elu", -200.0, dtype, None) for dtype in ("float32", "float16", "bfloat16")),
         *(("dpfp", 2.0**-100, dtype, None) for dtype in ("float32", "bfloat16")),
         ("dpfp", 2.0**-13, "float16", "float16"),
     ],
@@ -493,6 +492,20 @@ def test_keys_whose_features_all_underflow_are_refused(
     wide = rows.to(torch.float64)
     state = store.write(store.empty(4, 2), wide, torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64))
     assert bool(torch.isfinite(store.recall(state, wide)).all())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_keys_whose_positive_features_all_underflow_are_refused_where_they_are_recalled(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    store, far = LinearAttention(), torch.full((1, 4), -200.0).to(getattr(torch, dtype))
+    state = store.write(store.empty(4, 2), far, torch.ones(1, 2))
+    for queries in (torch.ones(1, 4), far):
+        with pytest.raises(RecallOverflowError, match="the sum of the weights of query 0"):
+            store.recall(state, queries)
+    with pytest.raises(RecallOverflowError, match="the sum of the weights of query 0"):
+        store.scan(store.empty(4, 2), far, torch.ones(1, 2), far)
+    both = store.write(state, torch.ones(1, 4), torch.tensor([[3.0, 4.0]]))
+    assert store.recall(both, far).tolist() == [[3.0, 4.0]]
 
 
 def test_a_sum_of_positive_weights_that_underflowed_is_refused_and_not_zero() -> None:

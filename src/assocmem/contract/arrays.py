@@ -94,8 +94,13 @@ def _numpy_input(x: Any, name: str) -> np.ndarray[Any, Any]:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+_NUMPYS_OWN = (type(np.dtype(np.float64)), type(np.dtype(np.float32)))
+
+
 def is_half(dtype: DType, xp: Namespace) -> bool:
     """Say whether `dtype` is a 16-bit floating type."""
+    if type(dtype) in _NUMPYS_OWN:
+        return False
     return bool(xp.isdtype(dtype, "real floating")) and xp.finfo(dtype).bits == 16
 
 

@@ -205,11 +205,16 @@ class LinearAttention(RecurrentStore):
         return values, xp.where(weight > 0, peak, xp.full_like(peak, -float("inf"))), share
 
     def _require_features(self, features: Array, keys: Array) -> None:
-        """Refuse keys all of whose features underflow: nothing would find them again."""
-        xp = namespace(features)
-        if not self.normalise or not bool(xp.any(gone := xp.all(features == 0, axis=-1))) or not features.shape[-1]:
+        """Refuse keys all of whose features underflow: nothing would find them again.
+
+        Beside other pairs those of a positive map weigh nothing; alone they are refused where they are recalled.
+        """
+        if not self.normalise or self.feature.positive:
             return
-        gone = gone & xp.any(self.feature.up_to_scale(keys)[0] > 0, axis=-1)
+        xp = namespace(features)
+        if bool(xp.all(some := xp.any(features != 0, axis=-1))) or not features.shape[-1]:
+            return
+        gone = ~some & xp.any(self.feature.up_to_scale(keys)[0] > 0, axis=-1)
         if bool(xp.any(gone)):
             raise RecallOverflowError(
                 f"all features {self.feature.formula} of row {_first(gone)} of `keys` of {self.name}.write are below "
@@ -220,15 +225,18 @@ class LinearAttention(RecurrentStore):
         """Return the recalls from columns [S φ(q), z . φ(q)] that a scan gives."""
         if not self.normalise:
             return found
+        xp = namespace(found)
 
         def sums() -> Array:
-            upto = namespace(found).cumulative_sum(features, axis=-2) + before[..., None, :, -1]
+            upto = xp.cumulative_sum(features, axis=-2) + before[..., None, :, -1]
             return upto if read == "after" else upto - features
 
-        return self._divided(found[..., :-1], found[..., -1], asked, sums)
+        # After its own pair, and before one that is not the first here, a query has something to find.
+        stored = xp.arange(int(found.shape[-2]), device=device_of(found))[:, None] >= (1 if read == "before" else 0)
+        return self._divided(found[..., :-1], found[..., -1], asked, sums, stored)
 
     def _divided(
-        self, recall: Array, weight: Array, asked: Array, sums: Callable[[], Array], stored: bool = False
+        self, recall: Array, weight: Array, asked: Array, sums: Callable[[], Array], stored: bool | Array
     ) -> Array:
         """Return recall (..., m, d_v) / weight (..., m), the weight being asked . sums; 0 / 0 = 0.
 
@@ -248,8 +256,8 @@ class LinearAttention(RecurrentStore):
         low = weight < float(xp.finfo(weight.dtype).smallest_normal)
         if self.feature.nonnegative and bool(xp.any(low)):
             # Below the normal numbers only a sum without any term is exact.
-            terms = (sums() != 0) | (stored and 0 not in asked.shape)
-            lost = lost | (low & xp.any(terms if self.feature.positive else (asked != 0) & (sums() != 0), axis=-1))
+            terms = (sums() != 0) | stored if self.feature.positive else (asked != 0) & (sums() != 0)
+            lost = lost | (low & xp.any(terms, axis=-1))
         if bool(xp.any(lost)):
             raise RecallOverflowError(
                 f"the sum of the weights of query {_first(lost)} of {self.name} left the range of "
