@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -467,7 +468,41 @@ def test_the_first_load_is_light(chrome, address):
     tab.close()
 
 
-def test_curves_use_the_measured_points(tab):
-    data = curves.curves(64, 8.0)
-    points = sum(len(columns["m"]) for columns in data["measured"].values()) + len(curves.optimal(64)["m"])
+SAID = "(marks) => marks.map((mark) => mark.getAttribute('aria-label'))"
+
+
+def drawn(tab, marks, *names):
+    """Return what the marks of a layer of the curves say they are drawn from: of each the label and these numbers."""
+    said = tab.page.locator(f"#curves-chart g.{marks}").locator("line, path").evaluate_all(SAID)
+    words = [dict(part.split(": ", 1) for part in text.split("; ")) for text in said]
+    return {(one["label"], *(plain(one[name]) for name in names)) for one in words}
+
+
+def plain(text):
+    """Return the number that Vega writes as 1,024, 1.024k or 0.5."""
+    digits, unit = re.fullmatch(r"([\d.e-]+)([kMmµ]?)", text.replace(",", "").replace("−", "-")).groups()
+    return float(digits) * {"": 1, "k": 1e3, "M": 1e6, "m": 1e-3, "µ": 1e-6}[unit]
+
+
+def test_curves_draw_the_measured_points_their_intervals_and_theory(tab):
+    data, m, y = curves.curves(64, 8.0), "memories M", "interference / signal"
+    measured = {BY_ID[name].label: columns for name, columns in data["measured"].items()}
+    measured["optimal linear"] = curves.optimal(64)
+    points = sum(len(columns["m"]) for columns in measured.values())
     expect(tab.page.locator("#curves-chart")).to_have_attribute("data-rows", re.compile(f"measured {points},"))
+    rows = [(label, *row) for label, c in measured.items() for row in zip(*map(c.get, COLUMNS), strict=True)]
+    near = partial(np.allclose, rtol=2e-3)  # labels have four digits
+    for marks, names, wanted in (
+        ("mark-rule.layer_1_marks", (m, y, "high"), {(name, n, low, high) for name, n, _, low, high in rows}),
+        ("mark-symbol.layer_2_marks", (m, y), {(name, n, ratio) for name, n, ratio, *_ in rows}),
+        ("mark-symbol.layer_8_marks", (m, y), {
+            (choice.label, n, ratio) for name, choice in BY_ID.items()
+            for n, ratio in zip(data["theory"][name]["m"], data["theory"][name]["ratio"], strict=True)}),
+    ):  # fmt: skip
+        found = drawn(tab, marks, *names)
+        for one, other in zip(sorted(found), sorted(wanted), strict=True):
+            assert one[0] == other[0]
+            assert near(one[1:], other[1:])
+
+
+COLUMNS = ("m", "ratio", "low", "high")

@@ -110,11 +110,77 @@ def test_the_page_of_a_curve_has_log_axes_a_dashed_line_intervals_theory_and_a_l
     text = json.dumps(specification(result("curves")))
     assert text.count('"type": "log"') >= 2
     assert '"strokeDash": [5, 4]' in text
-    assert '"field": "high"' in text
-    assert '"field": "theory"' in text
     assert '"bind": "legend"' in text
     for words in ("measured", "95 % from", "trials", "theory", "sampler"):
         assert f'"title": "{words}"' in text
+
+
+LINE = ("line", "theory", {"x": "n_memories", "y": "theory", "color": "label"})
+SPAN = ("rule", "spans", {"x": "n_memories", "y": "low", "y2": "high", "color": "label"})
+POINT = ("point", "measured", {"x": "n_memories", "y": "value", "color": "label", "shape": "sampler"})
+JOINED = ("line", "joined", {"x": "n_memories", "y": "value", "color": "label"})
+PRINTED = ("point", "article", {"x": "n_memories", "y": "article", "color": "label"})
+LEVEL = ("rule", "data", {"y": "level"})
+TEXT = ("text", "data", {"y": "level", "text": "text"})
+BAR = {"x": "index", "x2": "end", "y": "weight"}
+BARS = [("bar", "bars", BAR), ("bar", "target", BAR), ("rule", "target", {"x": "index", "y": "weight"})]
+LIVE = [
+    ("rule", "marker", {"x": "n_memories"}),
+    ("point", "labels", {"x": "n_memories", "y": "at", "color": "label"}),
+    ("text", "labels", {"x": "n_memories", "y": "at", "text": "label"}),
+    ("point", "theory", {"x": "n_memories", "y": "theory", "color": "label"}),
+    ("point", "here", {"x": "n_memories", "y": "value"}),
+]
+ENCODED = {
+    ("curves", "report"): [LINE, SPAN, POINT, LEVEL, TEXT, TEXT],
+    ("lone curves", "paper"): [LINE, JOINED, SPAN, POINT, PRINTED, LEVEL],
+    ("panels", "report"): 2 * [LINE, SPAN, POINT, LEVEL, TEXT, TEXT],
+    ("bars", "report"): 2 * BARS,
+    ("bars", "live"): BARS,
+    ("curves", "live"): [LINE, SPAN, POINT, LEVEL, TEXT, *LIVE],
+    ("glyphs", "report"): [("rect", "ink", {
+        "x": "column", "y": "row", "color": "ink", "column": "n_memories", "row": "label"})],
+    ("capacities", "report"): [
+        ("rule", "spans", {"x": "low", "x2": "high", "y": "label"}),
+        ("point", "capacities", {"x": "capacity", "y": "label", "color": "what", "shape": "what"})],
+}  # fmt: skip
+
+
+def lone_rows():
+    """Return curves of which one has no theory, with the article's points."""
+    return [row | {"theory": None if row["label"] == "b" else row["theory"], "article": 1.0} for row in curve_rows()]
+
+
+def encoded(spec):
+    """Return what each layer of a chart draws: its mark, the dataset, and the column behind each channel."""
+    parts = spec.get("vconcat") or spec.get("concat") or [spec]
+    for layer in [layer for part in parts for layer in part.get("layer", [part])]:
+        columns = {channel: words["field"] for channel, words in layer["encoding"].items() if "field" in words}
+        name = layer["data"]["name"]
+        yield layer["mark"]["type"], name.rpartition("-")[0] or name, columns
+
+
+@pytest.mark.parametrize(("kind", "mode"), ENCODED)
+def test_each_layer_draws_the_columns_it_is_for(kind, mode):
+    rows, view = KINDS.get(kind) or (lone_rows, CURVES | {"join": True, "rule_text": ""})
+    spec = specification(Results("demo", tuple(rows()), {"view": view}), mode=mode)
+    assert list(encoded(spec)) == ENCODED[kind, mode]
+
+
+def test_a_layers_rows_are_those_of_its_result():
+    rows = curve_rows()
+    data = {name.rpartition("-")[0]: rows for name, rows in specification(result("curves"))["datasets"].items()}
+    assert [[row[c] for c in ("value", "low", "high")] for row in data["spans"]] == [
+        [row[c] for c in ("value", "low", "high")] for row in rows
+    ]
+    assert all(row["low"] < row["value"] < row["high"] for row in data["spans"])
+    assert {(row["label"], row["n_memories"]): row["theory"] for row in data["theory"]} == {
+        (row["label"], row["n_memories"]): row["theory"] for row in rows
+    }
+    data = {name.rpartition("-")[0]: rows for name, rows in specification(result("capacities"))["datasets"].items()}
+    assert [(row["what"], row["capacity"]) for row in data["capacities"]] == [
+        ("printed in the article", 64), ("exact theory", 65.0), ("measured, 95 % interval", 65.2)]  # fmt: skip
+    assert [(row["low"], row["high"]) for row in data["spans"]] == [(64.0, 66.0)]
 
 
 def test_points_off_a_log_axis_are_left_out_and_an_interval_that_reaches_zero_too():
