@@ -110,8 +110,8 @@ class Setting:
     @property
     def told(self) -> str:
         """Help in one line: meaning, unit, what it goes with, values, default."""
-        owners = f", for {self.of} {' or '.join(self.owners)}" if self.of else ""
-        return f"{self.meaning}{owners}: {self.words}{self.told_default}"
+        owners = f" ({self.of} {', '.join(self.owners)})" if self.of else ""
+        return f"{self.meaning}: {self.words}{self.told_default}{owners}"
 
     @property
     def meaning(self) -> str:
