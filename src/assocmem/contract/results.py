@@ -48,7 +48,8 @@ class Rows(list[Row]):
         return Results("rows", tuple(self)).frame()
 
     def __repr__(self) -> str:
-        names = [name for name in Results("rows", tuple(self)).columns if name in COLUMNS]
+        hidden = ("store", "theory_source")
+        names = [n for n in Results("rows", tuple(self)).columns if n in COLUMNS and n not in hidden]
         names = [n for n in names if n == "value" or len({str(row.get(n)) for row in self}) > 1] or names
         lines = [names, *([shown(name, row.get(name)) for name in names] for row in self[:SHOWN])]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

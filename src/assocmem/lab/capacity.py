@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assocmem import theory
+from assocmem.contract.columns import interval, number
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.requirement import is_whole
@@ -44,7 +45,7 @@ TRIALS_BY_KEYS, FEWEST_TRIALS_BY_KEYS = 12, 8
 Curve = dict[int, Estimate]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasuredCapacity:
     """The M at which a store's ratio reaches a threshold, predicted and measured; M counts the target."""
 
@@ -54,6 +55,13 @@ class MeasuredCapacity:
     prediction: Prediction
     measured: Capacity
     curve: tuple[tuple[int, Estimate], ...]
+
+    def __repr__(self) -> str:
+        found, theory = self.measured, self.prediction
+        said = f"{number(found.value)} ({interval(found.low, found.high)})" if found.value else found.reason
+        known = theory.reason if theory.value is None else number(theory.value)
+        ratio = f"{found.statistic} ratio of {found.threshold:g}, query cosine {self.cosine:g}"
+        return f"{self.one.label}, d_k = {self.d_k}: capacity measured {said}; by theory {known}; {ratio}"
 
     @property
     def difference(self) -> float | None:
@@ -120,10 +128,12 @@ def capacity(
     >>> found = capacity("outer-product", 64, workers=1)
     >>> abs(found.difference) < 0.03, found.measured.low < 65 < found.measured.high
     (True, True)
+    >>> found
+    outer-product, d_k = 64: capacity measured 65.02 (64.66 to 65.37); by theory 65; rms ratio of 1, query cosine 1
     """
-    for name, number, least in (("d_k", d_k, 1), ("d_v", d_v, 1), ("largest", largest, 2)):
-        if not (is_whole(number, least) or (number is None and name == "largest")):
-            raise InputError(f"`{name}` must be a whole number >= {least}; got {number!r}.")
+    for name, given, least in (("d_k", d_k, 1), ("d_v", d_v, 1), ("largest", largest, 2)):
+        if not (is_whole(given, least) or (given is None and name == "largest")):
+            raise InputError(f"`{name}` must be a whole number >= {least}; got {given!r}.")
     one = labelled(store)
     by_keys = _by_keys(one, d_k, sampler, keys, cosine)
     if not (math.isfinite(threshold) and threshold > 0):

@@ -16,6 +16,7 @@ from assocmem.contract.estimate import Statistic
 from assocmem.contract.random import stream
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.results import Row
+from assocmem.contract.results import Rows as Table
 from assocmem.inputs import checked_targets, value_law
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
@@ -32,7 +33,7 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """What was found about given keys: rows, and sentences (`words`) on what their geometry does to recall.
 
@@ -45,6 +46,11 @@ class Measurement:
     capacities: tuple[Row, ...]
     geometry: tuple[Row, ...]
     words: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        columns = ("head", "preparation", "label", "value", "low", "high", "reason")
+        table = Table({name: row[name] for name in columns} for row in self.capacities)
+        return "\n".join([repr(table), *self.words])
 
 
 def measure(

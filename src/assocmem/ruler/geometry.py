@@ -49,9 +49,8 @@ class Geometry:
 def key_geometry(keys: Array) -> Geometry:
     """Return the geometry of keys (n, d), n and d >= 1, any array library.
 
-    All pairs of rows are taken into account, through the d x d matrix of second moments (the n x n one where
-    that is smaller): cost n d min(n, d), memory n d + min(n, d)^2. Raises InputError for other shapes,
-    NonFiniteError naming a row with NaN or infinity.
+    All pairs of rows count, through the d x d matrix of second moments (the n x n one where that is smaller): cost
+    n d min(n, d), memory n d + min(n, d)^2. Raises InputError for other shapes, NonFiniteError naming a row.
 
     >>> found = key_geometry(np.eye(4)[[0, 1, 2, 0]])
     >>> found.duplicates, found.effective_dimension
