@@ -14,7 +14,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import GELU, Activation, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.theory import capacity, gaussian_ratio, ratio
-from assocmem.theory.bessel import log_mean_exp, mean_cosine
+from assocmem.theory.bessel import log_mean_exp, log_mean_exp_error, mean_cosine
 
 WIDTHS = (2, 3, 4, 16, 64, 511, 4096)
 BETAS = (0.0, 1e-3, 1.0, 30.0, 1000.0, 1e4)
@@ -317,6 +317,40 @@ def test_no_overflow_at_the_ends_of_the_domain():
     assert over.value is None
     assert over.log_value > 709
     assert ratio(Linear(), 64, 10**300).value == pytest.approx(1.25e149, rel=1e-12)
+
+
+def referee_debye(t: float, d: float) -> mp.mpf:
+    """ln E e^(t (s - 1)) by four terms of Debye's expansion, the cancelling parts in 340 digits."""
+    nu, t = mp.mpf(d) / 2 - 1, mp.mpf(t)
+    R = mp.sqrt(nu * nu + t * t)
+    p = nu / R
+    u1, u2 = (3 - 5 * p**2) / (24 * R), (81 - 462 * p**2 + 385 * p**4) / (1152 * R**2)
+    u3 = (30375 - 369603 * p**2 + 765765 * p**4 - 425425 * p**6) / (414720 * R**3)
+    whole = mp.loggamma(nu + 1) + nu * mp.log(2 / t) + R + nu * mp.log(t / (nu + R)) - t
+    return whole - mp.log(2 * mp.pi * R) / 2 + mp.log(1 + u1 + u2 + u3)
+
+
+@pytest.mark.parametrize("d", [2, 3, 21.9, 22.1, 4096, 1e9, 1e15])
+@pytest.mark.parametrize("t", [1e4, 1e9, 4.9e8, 5.1e8, 1e15, 1e150, 1e300])
+def test_very_large_arguments_are_within_the_stated_error(t, d):
+    found = log_mean_exp(t, d)
+    with mp.workdps(340):
+        assert abs(found - referee_debye(t, d)) <= log_mean_exp_error(t, found) <= 1e-14 * (3 + abs(found))
+
+
+@pytest.mark.parametrize("waves", [3e5, 1e6, 1e7])
+def test_where_panels_run_out_the_error_says_so(waves):
+    """E sin(ws)^2 over a uniform s (d = 3); 40,000 panels hold 3e5 radians, and no more."""
+    found = ratio(Custom(lambda s: np.sin(waves * s)), 3, 2, cosine=0.5)
+    exact = 0.5 * math.log(0.5 - math.sin(2 * waves) / (4 * waves)) - math.log(abs(math.sin(waves / 2)))
+    assert abs(found.log_value - exact) <= found.error
+    assert (found.error < 1e-9) == (waves < 1e6)
+
+
+@pytest.mark.parametrize("step", [0.3000001, 1 / 3, 0.9])
+def test_a_jump_that_is_not_declared_is_closed_in_on_within_the_stated_error(step):
+    found = ratio(Custom(lambda s: 1.0 * (s > step)), 3, 2)
+    assert abs(2 * found.log_value - math.log((1 - step) / 2)) <= 2 * found.error < 1e-12
 
 
 @pytest.mark.parametrize(

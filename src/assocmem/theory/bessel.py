@@ -36,7 +36,7 @@ def log_mean_exp(t: float, d: float) -> float:
 
 def log_mean_exp_error(t: float, value: float) -> float:
     """Return a bound on the absolute error of `log_mean_exp`'s `value` at `t`."""
-    return 16 * EPS * (1 + abs(value) + min(t, abs(value + t)))
+    return 16 * EPS * (1 + abs(value) + (t if t < _SWITCH else 0))
 
 
 def mean_cosine(t: float, d: float) -> float:
