@@ -24,10 +24,8 @@ from assocmem.ruler.ratio import by_channel_weights, by_projection, by_vectors, 
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 
 SAMPLER = "keys"
-NUMBERS_AT_ONCE = 1 << 19
-LARGE = 1 << 17
-ROWS_UP_TO = 512
-CHANNEL_ROWS_UP_TO = 128
+NUMBERS_AT_ONCE, LARGE = 1 << 19, 1 << 17
+ROWS_UP_TO, CHANNEL_ROWS_UP_TO = 512, 128
 COPIES = 4
 """Pairs as drawn, with one-hot channels beside them, as written and as a function gets them."""
 COPIES_IN_BLOCKS = 3
@@ -184,12 +182,8 @@ def queries_for(
     keys: FloatArray, targets: FloatArray, cosines: tuple[float, ...], rng: np.random.Generator
 ) -> FloatArray:
     """Return the queries (..., cosines x targets, d_k): for each cosine one for each target."""
-    parts = [
-        keys[..., targets, :]
-        if cosine == 1
-        else noisy(keys, cosine, rng=rng, targets=targets).queries.astype(keys.dtype)
-        for cosine in cosines
-    ]
+    asked = (noisy(keys, cosine, rng=rng, targets=targets).queries if cosine != 1 else None for cosine in cosines)
+    parts = [keys[..., targets, :] if rows is None else rows.astype(keys.dtype) for rows in asked]
     return np.concatenate(parts, axis=-2)
 
 
@@ -205,7 +199,7 @@ def _signs(plan: Plan, rows: FloatArray) -> FloatArray:
 def estimator_of(store: Store, n: int, estimator: Estimator = "auto") -> Estimator:
     """Return how the ratio of n pairs is read: by weights where that is cheap, else by vectors.
 
-    Stores that are not linear in their values are read by projection, whatever is asked for.
+    Of stores that are not linear in their values it is the projection, whatever is asked for.
     """
     linear = store.traits.linear_in_values
     if linear == "no":
@@ -218,10 +212,7 @@ def estimator_of(store: Store, n: int, estimator: Estimator = "auto") -> Estimat
 
 
 def has_weights(store: Store) -> bool:
-    """Say whether the store itself gives a row of weights that is shared by all value channels, for one recall's work.
-
-    A bare function does not: its n weights take n one-hot channels, n times n numbers.
-    """
+    """Say whether the store itself gives a row of weights that all value channels share, for one recall's work."""
     traits, can = store.traits, store.capabilities
     own = "weights" in can.gives and "weights" not in can.costly
     return own and traits.linear_in_values == "shared" and not traits.affine

@@ -311,7 +311,7 @@ def _rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
 
 
 def _memories_of(memories: Iterable[int] | None, rows: int, largest: int | None = None) -> list[int]:
-    """Return the M to measure, at most as many as there are rows and at most `largest`."""
+    """Return the M to measure, at most as many as there are rows, by default up to `largest`."""
     if memories is None:
         if largest is not None and not is_whole(largest, 2):
             raise InputError(f"`largest` must be a whole number >= 2; got {largest!r}.")

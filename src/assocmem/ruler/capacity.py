@@ -25,12 +25,11 @@ _METHOD = (
 class Capacity:
     """Number of memories at which a curve crosses a threshold, or a sentence saying that it does not.
 
-    value, low, high: M (a real number, the target counted) with its interval at `level`; `value` is None where
-    the curve does not cross, or jumps to infinity. reason says why, else "". A limit is None where the measured M do
-    not reach it, and for a single trial.
-    definition, statistic, threshold: of what was crossed. largest_m, ratio_there: the largest measured M and the
-    curve's value at it. n_trials: at the measured M with the fewest. note: what else to know, such as a curve
-    that comes back below the threshold, or why a limit is missing.
+    value, low, high: M (a real number, the target counted) with its interval at `level`; None where the curve does not
+    cross or jumps to infinity (`reason` says why), a limit also where the measured M do not reach it and for a single
+    trial. definition, statistic, threshold: of what was crossed. largest_m, ratio_there: the largest measured M and the
+    curve's value at it. n_trials: at the measured M with the fewest. note: what else to know, such as a curve that
+    comes back below the threshold, or why a limit is missing.
     """
 
     value: float | None
@@ -63,29 +62,18 @@ def crossing(
 ) -> Capacity:
     """Return the M at which a statistic of the ratio crosses `threshold`.
 
+    See `crossing_of_curve` for how it and its interval are found. Between two measured M the errors of both are put
+    together with the dependence that the trials show, so that the interval is right whether a trial's numbers at
+    different M come from the same keys or not. Raises InputError for lengths that do not fit and M not increasing.
+
     Parameters
     ----------
     memories : (k,)
         Increasing numbers of memories, the target counted.
     per_trial : (trials, k)
-        One ratio a trial for each M. Where M have different trials, summarise each and give the estimates to
-        `crossing_of_curve`.
+        One ratio a trial for each M; where M have different trials, summarise each and take `crossing_of_curve`.
     threshold : float
-        A ratio > 0, dimensionless.
-    statistic, estimator, seed, sampler, level
-        See `summarise`.
-
-    Returns
-    -------
-    Capacity
-        See `crossing_of_curve` for how it and its interval are found. Between two measured M the errors of both are
-        put together with the dependence that the trials show, so that the interval is right whether a trial's numbers
-        at different M come from the same keys or not. Cost: linear in the numbers given.
-
-    Raises
-    ------
-    InputError
-        For lengths that do not fit and M that do not increase.
+        A ratio > 0, dimensionless. The rest: see `summarise`.
 
     Examples
     --------
@@ -121,21 +109,9 @@ def crossing_of_curve(
     95 % with three of them in its width and 92 % with seven; a note says so where more than three are neither
     surely below nor surely above.
 
-    Parameters
-    ----------
-    memories : (k,)
-        Increasing.
-    curve : k estimates
-        Of one definition, their intervals taken over trials.
-    threshold : float
-        > 0.
-    unit : str
-        The word for the curve's quantity in sentences.
-
-    Raises
-    ------
-    InputError
-        For mixed definitions, lengths and M that do not increase.
+    Parameters: memories (k,), increasing; curve, k estimates of one definition, their intervals over trials; threshold
+    > 0; unit, the word for the curve's quantity in sentences. Raises InputError for mixed definitions, lengths that do
+    not fit and M that do not increase.
     """
     return _capacity(_checked_memories(memories), curve, threshold, unit, [1.0] * len(curve))
 

@@ -48,6 +48,9 @@ def summarise(
 ) -> Estimate:
     """Return the statistic of ratios over independent trials with its interval.
 
+    The interval is None (with a reason) for fewer than two trials, for a median of fewer than six, and where a ratio is
+    infinite because a target got no weight. Raises InputError for NaN, negative numbers and other shapes.
+
     Parameters
     ----------
     per_trial : (trials,) or (trials, m)
@@ -57,23 +60,10 @@ def summarise(
         "rms" is the root of the mean square.
     estimator : {"weights", "vectors", "projection"}
         Which ratio it is; the projection ratio has a median only.
-    seed, sampler
-        How the trials were drawn; recorded.
-    level : float
-        Of the interval.
+    seed, sampler, level
+        How the trials were drawn, recorded; level of the interval.
     definition : str, optional
         In place of the words for estimator and statistic, for other quantities >= 0.
-
-    Returns
-    -------
-    Estimate
-        Its interval is None (with a reason) for fewer than two trials, for a median of fewer than six, and where a
-        ratio is infinite because a target got no weight. Cost: linear in the number of ratios.
-
-    Raises
-    ------
-    InputError
-        For NaN, negative numbers and other shapes.
 
     Examples
     --------
@@ -127,9 +117,8 @@ def summarise_shares(
     record = _record(n, seed, definition, "share", sampler, level)
     if n == 0:
         return Estimate(None, None, None, reason="no trials were measured", **record)
-    return _with_interval(
-        float(numbers.mean()), share_interval(numbers, int(recalls_per_trial), level) if n > 1 else None, record
-    )
+    ends = share_interval(numbers, int(recalls_per_trial), level) if n > 1 else None
+    return _with_interval(float(numbers.mean()), ends, record)
 
 
 def per_trial_numbers(ratios: Sequence[float] | Array, statistic: str) -> Floats:
@@ -187,10 +176,9 @@ def same_definition(results: Iterable[Defined]) -> str:
 
 def _with_interval(value: float, ends: tuple[float, ...] | None, record: dict[str, Any]) -> Estimate:
     n = record["n_trials"]
-    if n < 2:
-        return Estimate(value, None, None, reason=f"an interval needs at least two trials; there is {n}", **record)
     if ends is None:
         reason = f"an interval of the median at level {record['level']:g} needs more trials than {n}"
+        reason = reason if n > 1 else f"an interval needs at least two trials; there is {n}"
         return Estimate(value, None, None, reason=reason, **record)
     low, high = ends
     if math.isinf(high):

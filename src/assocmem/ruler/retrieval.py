@@ -87,12 +87,9 @@ def retrieval_capacity(
 ) -> Capacity:
     """Return the M up to which at least `share` of the recalls are right.
 
-    Parameters
-    ----------
-    memories: (k,), increasing. per_trial: (trials, k), each trial's share of right recalls at each M, in [0, 1].
-    recalls_per_trial: number of recalls behind each share, one number or one for each M.
-    candidates: C, the number of values to choose from; None stands for C = M.
-    share: of right recalls that is asked for. seed, sampler, level: as in `summarise`.
+    Parameters: memories (k,), increasing; per_trial (trials, k), each trial's share of right recalls at each M, in
+    [0, 1]; recalls_per_trial, behind each share, one number or one for each M; candidates, C, None for C = M; share,
+    of right recalls that is asked for; the rest as in `summarise`.
 
     The result's `threshold` is the share of wrong recalls allowed, its `ratio_there` the share of wrong ones at
     the largest M. The crossing and its interval are found as in `crossing_of_curve`. Its definition names C

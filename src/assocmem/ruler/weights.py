@@ -33,12 +33,15 @@ def recall_weights(
 
     Parameters
     ----------
-    store: a store whose recall is linear in the values.
-    pairs: n pairs, keys (*batch, n, d_k), values (*batch, n, d_v), with the extras that the store takes.
-    queries: (..., m, d_k), leading axes broadcasting against the batch.
-    by: "one-hot" writes one-hot values, in blocks of `block` columns; "store" asks the store's own `weights`,
-        which only stores that keep their pairs have; "auto" takes the store's where it has them.
-    block: columns (or, for weights of each channel, pairs) to write at once; by default about 4 million numbers.
+    store : Store
+        Its recall is linear in the values.
+    pairs : Pairs
+        Keys (*batch, n, d_k), values (*batch, n, d_v), with the extras that the store takes.
+    queries : (..., m, d_k)
+        Leading axes broadcast against the batch.
+    by, block
+        "one-hot" writes one-hot values, in blocks of `block` columns (for weights of each channel, pairs; by default
+        about 4 million numbers); "store" asks for its own weights; "auto" takes those where it has them.
 
     Returns a NumPy array in the recall's dtype: (..., m, n) where the weights are shared by all value channels,
     (..., m, n, d_v) where each channel has its own. The recall of zero values is subtracted from affine stores.
@@ -100,15 +103,11 @@ def recall_with_own_weights(
     """
     pairs = _as_arrays(pairs)
     recalls, own = _own(store, pairs, queries, targets, recalls=True)
-    zero = None
-    if store.traits.affine:
-        zero = to_numpy(_recalled(store, pairs, _zeros_like(pairs.values), queries))
+    zero = to_numpy(_recalled(store, pairs, _zeros_like(pairs.values), queries)) if store.traits.affine else None
     return recalls, own, zero
 
 
-def _own(
-    store: Store, pairs: Pairs, queries: Array, targets: Sequence[int] | Array, *, recalls: bool
-) -> tuple[Numbers, Numbers]:
+def _own(store: Store, pairs: Pairs, queries: Array, targets: Any, *, recalls: bool) -> tuple[Numbers, Numbers]:
     kind = _linearity(store)
     queries = as_array(queries, "queries", like=pairs.keys)
     chosen = checked_indices(targets, int(queries.shape[-2]), pairs.n)
