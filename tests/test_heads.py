@@ -9,12 +9,15 @@ import pytest
 import assocmem
 from assocmem.contract.errors import FileFormatError, InputError, NonFiniteError
 from assocmem.contract.random import stream
-from assocmem.lab.heads import COLUMNS, CONTEXT_COLUMNS, Spread, heads_of_trace, measure_attention, quantile
+from assocmem.lab.heads import COLUMNS, Spread, heads_of_trace, measure_attention
+from assocmem.lab.longer_texts import CONTEXT_COLUMNS
 from assocmem.lab.mlps import COLUMNS as MLP_COLUMNS
 from assocmem.lab.mlps import copying_share, measure_mlp, mlp_words, own_directions, strongest_rows
 from assocmem.lab.opened import open_model
+from assocmem.models.tracing import LiveModel, trace_text
+from assocmem.ruler import quantile
 from assocmem.theory import design
-from trained import minilm, needed, random_network, smollm2
+from trained import live_smollm2, minilm, needed, random_network, smollm2
 
 SENTENCE = "The capital of France is Paris, and the capital of Italy is Rome; both lie on rivers."
 EXACT = 1e-9
@@ -72,8 +75,6 @@ def test_twelve_heads_of_minilm_equal_a_loop_in_float64():
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "mistral"])
 def test_heads_of_causal_networks_equal_a_loop_in_float64(name):
-    from assocmem.models.tracing import LiveModel, trace_text
-
     trace = trace_text(LiveModel(random_network(name)), np.arange(3, 33))
     heads = heads_of_trace(trace)
     assert heads.notes[0] == "a query asks for its strongest key; left out: key 0"
@@ -88,11 +89,10 @@ def test_heads_of_causal_networks_equal_a_loop_in_float64(name):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("smollm2")
 def test_twelve_heads_of_smollm2_equal_a_loop_in_float64():
-    for module in ("transformers", "accelerate", "gguf"):
-        needed(module)
+    trace = trace_text(live_smollm2(), SENTENCE)
     model = open_model(smollm2())
-    trace = model.captured(SENTENCE)
     heads = heads_of_trace(trace)
     assert heads.table().height == 270
     for row in heads.results().rows[5::23][:12]:
@@ -314,8 +314,8 @@ def test_three_mlp_layers_equal_a_loop_in_float64(name, folders):
             interference = sum(weights[j, i] * values[i] for i in others)
             by_values.append(np.linalg.norm(interference) / (abs(weights[j, j]) * np.linalg.norm(values[j])))
             right.append(abs(weights[j, j]) == np.abs(weights[j]).max())
-        assert row["ratio"] == pytest.approx(np.median(ratios), rel=1e-6)
-        assert row["ratio_values"] == pytest.approx(np.median(by_values), rel=1e-6)
+        assert row["ratio"] == pytest.approx(by_quantile(ratios, 0.5), rel=1e-6)
+        assert row["ratio_values"] == pytest.approx(by_quantile(by_values, 0.5), rel=1e-6)
         assert row["recalled"] == pytest.approx(np.mean(right))
         assert set(row) == set(MLP_COLUMNS)
 

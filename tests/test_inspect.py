@@ -10,7 +10,7 @@ import pytest
 from assocmem.contract.results import Results
 from assocmem.lab.heads import COLUMNS
 from browsing import browser
-from trained import minilm, needed, random_network, smollm2
+from trained import live_smollm2, minilm, needed, random_network, smollm2
 
 NETWORKS = ["llama", "qwen2", "gemma2", "gpt2", "bert", "vit"]
 
@@ -75,9 +75,10 @@ def test_minilm_reads_the_sample_text(ask):
 
 
 @pytest.mark.slow
-def test_smollm2_is_inspected_from_its_gguf(ask, tmp_path):
-    for module in ("transformers", "accelerate", "gguf"):
-        needed(module)
+@pytest.mark.xdist_group("smollm2")
+def test_smollm2_is_inspected_from_its_gguf(ask, tmp_path, monkeypatch):
+    live = live_smollm2()
+    monkeypatch.setattr("assocmem.lab.opened.load_live", lambda _: live)
     (tmp_path / "text.txt").write_text("The capital of France is Paris, and that of Italy is Rome.")
     words = ["--text", tmp_path / "text.txt", "--layers", "10:12", "--contexts", "32k", "--json"]
     found = ask("inspect", smollm2(), *words).json

@@ -8,7 +8,7 @@ import pytest
 from assocmem.contract.errors import FileFormatError, InputError, MissingExtraError
 from assocmem.models import open_network, tracing
 from assocmem.models.tracing import LiveModel, capture, load_live, trace_text
-from trained import minilm, needed, random_network, smollm2
+from trained import live_smollm2, minilm, needed, random_network, smollm2
 
 TRACED = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3", "olmo2", "gpt2", "gpt_neox",
           "opt", "bert", "roberta", "distilbert", "vit", "gpt_oss"]  # fmt: skip
@@ -205,10 +205,9 @@ def test_minilm_is_traced_with_its_tokeniser_and_without_padding():
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("smollm2")
 def test_smollm2_is_traced_from_its_gguf():
-    for module in ("transformers", "accelerate", "gguf"):
-        needed(module)
-    live = load_live(smollm2())
+    live = live_smollm2()
     found = trace_text(live, SENTENCE)
     assert found.tokens[:5] == ("The", " capital", " of", " France", " is")
     assert (len(found.layers), found.context, found.model) == (30, 8192, "llama")

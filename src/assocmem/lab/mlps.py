@@ -15,9 +15,10 @@ import numpy as np
 from assocmem.contract.errors import InputError
 from assocmem.contract.requirement import is_whole
 from assocmem.contract.results import Row
+from assocmem.lab.longer_texts import finite
 from assocmem.memory import Memory
 from assocmem.models.layers import AttentionLayer, Embedding, MLPLayer
-from assocmem.ruler import GivenRows, key_geometry
+from assocmem.ruler import GivenRows, key_geometry, quantile
 from assocmem.stores.mlp import MLP, GatedMLP
 
 FloatArray = np.ndarray[Any, Any]
@@ -182,5 +183,4 @@ def _units(rows: FloatArray) -> FloatArray:
 
 
 def _median(numbers: FloatArray) -> float | None:
-    found = float(np.median(numbers[~np.isnan(numbers)])) if not np.isnan(numbers).all() else math.inf
-    return found if math.isfinite(found) else None
+    return finite(quantile(numbers, 0.5))
