@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Interval
@@ -22,7 +22,9 @@ from assocmem.maps.block import Block
 
 
 class Activation(WithSettings, ABC):
-    """σ: similarity (any shape) -> weight (same shape)."""
+    """σ: similarity (any shape) -> weight (same shape), the same for every number of memories."""
+
+    depends_on_n: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, s: Array) -> Array:
@@ -38,11 +40,6 @@ class Activation(WithSettings, ABC):
         """Similarities at which σ or one of its derivatives jumps; quadrature splits there."""
         return ()
 
-    @property
-    def depends_on_n(self) -> bool:
-        """False: σ is the same for every number of memories (see `maps.sharpness` for others)."""
-        return False
-
     def at(self, n: float, d_k: int) -> Activation:
         """Return σ for n memories of width d_k: itself."""
         return self
@@ -56,6 +53,8 @@ class Activation(WithSettings, ABC):
 class Linear(Activation):
     """σ(s) = s."""
 
+    formula = "s"
+
     def __call__(self, s: Array) -> Array:
         """Return s."""
         return s
@@ -63,11 +62,6 @@ class Linear(Activation):
     def on(self, block: Block) -> np.ndarray[Any, Any]:
         """Return the similarities themselves."""
         return block.s
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return "s"
 
 
 @dataclass(frozen=True)
@@ -115,19 +109,18 @@ class ReLU(Activation):
 class Swish(Activation):
     """σ(s) = s / (1 + e^-s), also called SiLU."""
 
+    formula = "s / (1 + exp(-s))"
+
     def __call__(self, s: Array) -> Array:
         """Return s times the logistic function of s."""
         return s * logistic(s)
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return "s / (1 + exp(-s))"
 
 
 @dataclass(frozen=True)
 class SwiGLU(Activation):
     """σ(s) = s Swish(s) = s^2 / (1 + e^-s): SwiGLU whose gate shares the keys' weights."""
+
+    formula = "s^2 / (1 + exp(-s))"
 
     def __call__(self, s: Array) -> Array:
         """Return s^2 times the logistic function of s."""
@@ -139,11 +132,6 @@ class SwiGLU(Activation):
         np.add(np.exp(np.negative(block.s, out=divisor), out=divisor), 1, out=divisor)
         np.divide(np.multiply(block.s, block.s, out=out), divisor, out=out)
         return out
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return "s^2 / (1 + exp(-s))"
 
 
 @dataclass(frozen=True)

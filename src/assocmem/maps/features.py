@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -22,15 +22,22 @@ from assocmem.maps.activations import Activation, ExpSeries, Linear
 
 
 class FeatureMap(WithSettings, ABC):
-    """φ: rows of width d -> rows of width `width(d)`."""
+    """φ: rows of width d -> rows of width `width(d)`.
+
+    nonnegative: φ(q).φ(k) is never negative, so that it can serve as a normalised weight. positive: it is above zero
+    for all q and k, so that a sum of zero can only be an underflow.
+    """
+
+    nonnegative: ClassVar[bool] = False
+    positive: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, x: Array) -> Array:
         """Return φ(x), (..., d) -> (..., width(d))."""
 
-    @abstractmethod
     def width(self, d: int) -> int:
-        """Return the number of features of a row of d numbers."""
+        """Return the number of features of a row of d numbers: d, but for maps that widen."""
+        return d
 
     @property
     @abstractmethod
@@ -45,19 +52,9 @@ class FeatureMap(WithSettings, ABC):
         settings = (f"{f.name}={_word(getattr(self, f.name))}" for f in fields(self))
         return f"{type(self).__name__}({', '.join(settings)})"
 
-    @property
-    def nonnegative(self) -> bool:
-        """Whether φ(q).φ(k) is never negative, so that it can serve as a normalised weight."""
-        return False
-
     def sigma(self, d: int | None = None) -> Activation | None:
         """Return σ where φ(q).φ(k) = σ(q.k) for rows of d numbers, else None."""
         return None
-
-    @property
-    def positive(self) -> bool:
-        """Whether φ(q).φ(k) is above zero for all q and k, so that a sum of zero can only be an underflow."""
-        return False
 
     def up_to_scale(self, x: Array) -> tuple[Array, Array]:
         """Return φ(x) times a positive number a row, so that its largest feature is in range, and ln of it (..., 1).
@@ -84,18 +81,11 @@ def _word(value: Any) -> str:
 class Identity(FeatureMap):
     """φ(x) = x: the outer product store."""
 
+    formula = "x"
+
     def __call__(self, x: Array) -> Array:
         """Return x."""
         return x
-
-    def width(self, d: int) -> int:
-        """Return d."""
-        return d
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return "x"
 
     def sigma(self, d: int | None = None) -> Activation:
         """Return σ(s) = s."""
@@ -106,30 +96,15 @@ class Identity(FeatureMap):
 class EluPlusOne(FeatureMap):
     """φ(x) = elu(x) + 1, that is x + 1 above zero and e^x below (Katharopoulos et al. 2020, eq. 7)."""
 
+    formula = "elu(x) + 1"
+    nonnegative = True
+    positive = True
+
     def __call__(self, x: Array) -> Array:
         """Return elu(x) + 1, elementwise."""
         xp = namespace(x)
         zero = xp.zeros_like(x)
         return xp.maximum(x, zero) + xp.exp(xp.minimum(x, zero))
-
-    def width(self, d: int) -> int:
-        """Return d."""
-        return d
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return "elu(x) + 1"
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def positive(self) -> bool:
-        """True."""
-        return True
 
     def up_to_scale(self, x: Array) -> tuple[Array, Array]:
         """Return φ(x), divided by its largest entry e^max(x) in rows that are negative throughout."""
@@ -147,6 +122,9 @@ class EluPlusOne(FeatureMap):
 class Rectified(FeatureMap):
     """φ(x) = max(0, x), elementwise."""
 
+    formula = "max(0, x)"
+    nonnegative = True
+
     def __call__(self, x: Array) -> Array:
         """Return the positive part of x."""
         return namespace(x).maximum(x, namespace(x).zeros_like(x))
@@ -155,20 +133,6 @@ class Rectified(FeatureMap):
         """Return φ(x / c), c a power of two near the row's largest entry."""
         near, log = _near_one(x)
         return self(near), -log
-
-    def width(self, d: int) -> int:
-        """Return d."""
-        return d
-
-    @property
-    def formula(self) -> str:
-        """The formula."""
-        return "max(0, x)"
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -182,6 +146,8 @@ class DPFP(FeatureMap):
     >>> DPFP(nu=1)(np.array([[1.0, 2.0]])).tolist()
     [[0.0, 2.0, 0.0, 0.0]]
     """
+
+    nonnegative = True
 
     nu: Annotated[int, COUNT, Help("shifts")] = 1
 
@@ -206,11 +172,6 @@ class DPFP(FeatureMap):
         """The formula."""
         return f"r_j r_(j-m), m = 1..{self.nu}, r = max(0, [x, -x])"
 
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
-
 
 @dataclass(frozen=True)
 class SumNormalised(FeatureMap):
@@ -218,6 +179,8 @@ class SumNormalised(FeatureMap):
 
     With it a store needs no normaliser (Schlag et al. 2021).
     """
+
+    nonnegative = True
 
     inner: Annotated[FeatureMap, Help("the map, whose features must not be negative")] = field(default_factory=DPFP)
 
@@ -241,11 +204,6 @@ class SumNormalised(FeatureMap):
     def formula(self) -> str:
         """The formula."""
         return f"f / sum f, f = {self.inner.formula}"
-
-    @property
-    def nonnegative(self) -> bool:
-        """True."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -292,12 +250,12 @@ class ExpSeriesFeatures(FeatureMap):
         return f"sqrt({beta}^|a| / a!) x^a, |a| < {self.terms}"
 
     @property
-    def nonnegative(self) -> bool:
+    def nonnegative(self) -> bool:  # type: ignore[override]
         """Whether the number of terms is odd (a truncated exponential of even degree has no real root)."""
         return self.terms % 2 == 1
 
     @property
-    def positive(self) -> bool:
+    def positive(self) -> bool:  # type: ignore[override]
         """As nonnegative."""
         return self.nonnegative
 

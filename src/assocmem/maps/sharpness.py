@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
@@ -20,16 +20,16 @@ from assocmem.maps.activations import Exp
 
 
 class Sharpness(WithSettings, ABC):
-    """The rule beta(n) by which softmax attention scales its logits for n memories."""
+    """The rule beta(n) by which softmax attention scales its logits for n memories.
+
+    depends_on_n: beta changes with the number of memories.
+    """
+
+    depends_on_n: ClassVar[bool] = True
 
     @abstractmethod
     def __call__(self, n: float, d_k: int) -> float:
         """Return the sharpness for n memories of key width d_k (dimensionless, on unit keys)."""
-
-    @property
-    def depends_on_n(self) -> bool:
-        """Whether beta changes with the number of memories."""
-        return True
 
     def checked(self, n: float, d_k: int) -> float:
         """Return beta for n memories, none counting as one; InputError where the rule gives one below 0 or NaN."""
@@ -56,16 +56,12 @@ Beta = Annotated[
 class Constant(Sharpness):
     """The same beta for every n: 0 is the plain mean, inf argmax."""
 
+    depends_on_n = False
     beta: Beta = None
 
     def __call__(self, n: float, d_k: int) -> float:
         """Return the constant, or sqrt(d_k)."""
         return math.sqrt(d_k) if self.beta is None else float(self.beta)
-
-    @property
-    def depends_on_n(self) -> bool:
-        """False."""
-        return False
 
 
 @dataclass(frozen=True)
