@@ -55,7 +55,7 @@ def wrong_by_hand(d: int, n: int, trials: int, seed: int, *, same_draws: bool = 
 
 
 def test_wrong_choices_are_those_counted_by_hand() -> None:
-    found = wrong_share(OuterProduct(), 8, 8, 10, trials=20, seed=4)
+    found = wrong_share(OuterProduct(), 8, 10, trials=20, seed=4)
     assert found.value == pytest.approx(wrong_by_hand(8, 10, 20, 4, same_draws=True), abs=1e-9)
     assert found.n_trials == 20
 
@@ -98,7 +98,7 @@ def test_choice_does_not_depend_on_the_workers_and_has_its_definition_in_the_row
 
 @pytest.mark.parametrize("key", [k for k in stores.names() if make_store(k).traits.keys != "ids"])
 def test_every_registered_store_makes_choices(key: str) -> None:
-    found = wrong_share(make_store(key), 8, 8, 6, trials=4)
+    found = wrong_share(make_store(key), 8, 6, trials=4)
     assert found.value is not None
     assert 0 <= found.value < 0.9
 
@@ -120,7 +120,7 @@ class _Asks(OuterProduct):
 
 
 def test_signs_and_required_extras_are_drawn_and_token_ids_refused() -> None:
-    assert wrong_share(_Asks(), 16, 16, 3, trials=4).value is not None
+    assert wrong_share(_Asks(), 16, 3, trials=4).value is not None
     with pytest.raises(InputError, match="token ids"):
         retrieval_capacities([("ids", _Asks(wants="ids"))], [8])
     with pytest.raises(InputError, match="share"):

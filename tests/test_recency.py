@@ -16,9 +16,8 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import ChannelDecay, Decay, DeltaRule, KernelSum, Momentum
 from assocmem.contract.state import Pairs
 from assocmem.inputs import EqualCosine, draw_pairs
-from assocmem.lab.recency import Ages, Passes, Rewrites
+from assocmem.lab.recency import Ages, Passes, Rewrites, Sequences
 from assocmem.lab.run import curves
-from assocmem.lab.sequences import Sequences
 from assocmem.maps.activations import Linear
 from assocmem.ruler import recall_weights
 from assocmem.stores import make_store

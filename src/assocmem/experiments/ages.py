@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
 from assocmem.experiments.shown import Shown, labelled
-from assocmem.lab.recency import Ages
+from assocmem.lab.recency import Ages, Sequences
 from assocmem.lab.run import curves
-from assocmem.lab.sequences import Sequences
 from assocmem.theory import ratio_by_age
 
 D_K, D_V = 64, 32

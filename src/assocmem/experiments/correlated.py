@@ -9,9 +9,8 @@ from assocmem.contract.results import Row
 from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
 from assocmem.experiments.shown import Shown, labelled
 from assocmem.inputs import EqualCosine
-from assocmem.lab.recency import Passes
+from assocmem.lab.recency import Passes, Sequences
 from assocmem.lab.run import curves
-from assocmem.lab.sequences import Sequences
 
 D_K = 64
 FEW, MANY = 32, 96

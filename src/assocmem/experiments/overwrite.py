@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
 from assocmem.experiments.shown import Shown, labelled
-from assocmem.lab.recency import Rewrites
+from assocmem.lab.recency import Rewrites, Sequences
 from assocmem.lab.run import curves
-from assocmem.lab.sequences import Sequences
 
 D_K, D_V = 64, 32
 STORES = (

@@ -44,7 +44,6 @@ class MeasuredRetrieval:
 
     one: LabelledStore
     d_k: int
-    d_v: int
     capacity: Capacity
     curve: tuple[tuple[int, Estimate], ...]
     numbers: tuple[tuple[int, int], ...]
@@ -68,10 +67,10 @@ class MeasuredRetrieval:
     def _row(self, found: Capacity, n: int, at: int, **columns: Any) -> Row:
         """Return a row with the recalls measured at n, the state's numbers counted at `at`."""
         wrong, held = dict(self.curve)[n], dict(self.numbers)[at]
-        line = held / (self.d_k + self.d_v) if self.one.store.traits.keeps_pairs else None
+        line = held / (2 * self.d_k) if self.one.store.traits.keeps_pairs else None
         right, low, high = (None if x is None else 1 - x for x in (wrong.value, wrong.high, wrong.low))
         return row(
-            self.one, found, Prediction("capacity", line, found.statistic, "", ""), d_k=self.d_k, d_v=self.d_v,
+            self.one, found, Prediction("capacity", line, found.statistic, "", ""), d_k=self.d_k, d_v=self.d_k,
             n_memories=n, state_numbers=held, right=right, right_low=low, right_high=high, definition=found.definition,
             **columns,
         )  # fmt: skip
@@ -147,7 +146,7 @@ class _Search:
     largest: int
 
     def run(self) -> MeasuredRetrieval:
-        allowed, d = 1 - self.share, self.d
+        allowed = 1 - self.share
         n, curve = 2, {2: self._measured(2, self.recalls // 2)}
         while n < self.largest and not ((low := curve[n].low) is not None and low > allowed):
             n = min(2 * n, self.largest)
@@ -159,13 +158,13 @@ class _Search:
             found = self._crossing(curve, allowed)
         places = sorted({*curve, round(found.value or found.largest_m)})
         numbers = tuple((n, self._state_numbers(n)) for n in places)
-        return MeasuredRetrieval(self.one, d, d, found, tuple(sorted(curve.items())), numbers)
+        return MeasuredRetrieval(self.one, self.d, found, tuple(sorted(curve.items())), numbers)
 
     def _measured(self, n: int, recalls: int) -> Estimate:
         trials = max(FEWEST_TRIALS, min(MOST_TRIALS, -(-recalls // min(n, QUERIES))))
         if n <= FEW:  # where all of fewer trials are right, the interval still reaches beyond what is allowed
             trials = max(trials, min(MOST_TRIALS, math.ceil(NORMAL**2 * (1 / (1 - self.share) - 1))))
-        return wrong_share(self.one.store, self.d, self.d, n, trials=trials, seed=self.seed, share=self.share)
+        return wrong_share(self.one.store, self.d, n, trials=trials, seed=self.seed, share=self.share)
 
     def _crossing(self, curve: dict[int, Estimate], allowed: float) -> Capacity:
         counts = sorted(curve)
@@ -173,63 +172,58 @@ class _Search:
         return replace(found, statistic="share")
 
     def _state_numbers(self, n: int) -> int:
-        store, d = self.one.store, self.d
-        pairs = _pairs(store, self.seed, 0, n, d, d)
-        return store.write(store.empty(d, d), pairs.keys, pairs.values, **pairs.extras).size
+        store, pairs = self.one.store, _pairs(self.one.store, self.seed, 0, n, self.d)
+        return store.write(store.empty(self.d, self.d), pairs.keys, pairs.values, **pairs.extras).size
 
 
-def wrong_share(
-    store: Store, d_k: int, d_v: int, n: int, *, trials: int, seed: int = 0, queries: int = QUERIES, share: float = 0.95
-) -> Estimate:
+def wrong_share(store: Store, d: int, n: int, *, trials: int, seed: int = 0, share: float = 0.95) -> Estimate:
     """Return the share of recalls whose largest inner product is not with the right one of all M = n values.
 
-    Parameters: n >= 2; trials, each of n pairs and `queries` of them asked for (all, where there are fewer); share,
-    of right recalls asked for, for the definition alone. Interval over trials, see `ruler.summarise_shares`.
+    Parameters: d, width of keys and values; n >= 2; trials, each of n pairs, at most QUERIES of which are asked for;
+    share, of right recalls asked for, for the definition alone. Interval over trials, see `ruler.summarise_shares`.
     """
-    batch = max(1, min(trials, NUMBERS_AT_ONCE // (n * (d_k + d_v)))) if takes_batches(store) else 1
-    asked = min(n, queries)
+    batch = max(1, min(trials, NUMBERS_AT_ONCE // (2 * n * d))) if takes_batches(store) else 1
     shares: list[float] = []
     for first in range(0, trials, batch):
-        shares += _wrong_recalls(store, d_k, d_v, n, seed, range(first, min(first + batch, trials)), asked)
-    return summarise_shares(shares, asked, definition=retrieval_definition(None, share), seed=seed, sampler=SAMPLER)
+        shares += _wrong_recalls(store, d, n, seed, range(first, min(first + batch, trials)))
+    words = retrieval_definition(None, share)
+    return summarise_shares(shares, min(n, QUERIES), definition=words, seed=seed, sampler=SAMPLER)
 
 
-def _wrong_recalls(store: Store, d_k: int, d_v: int, n: int, seed: int, trials: range, asked: int) -> list[float]:
+def _wrong_recalls(store: Store, d: int, n: int, seed: int, trials: range) -> list[float]:
     """Return the share of wrong recalls of each of some trials, written as one batch."""
-    drawn = [_pairs(store, seed, trial, n, d_k, d_v) for trial in trials]
-    targets = np.stack([_asked(seed, n, trial, asked) for trial in trials])
+    drawn = [_pairs(store, seed, trial, n, d) for trial in trials]
+    targets = np.stack([_asked(seed, n, trial) for trial in trials])
     keys, values = (np.stack([getattr(pairs, name) for pairs in drawn]) for name in ("keys", "values"))
     extras = {name: np.stack([pairs.extras[name] for pairs in drawn]) for name in drawn[0].extras}
     queries = np.take_along_axis(keys, targets[..., None], axis=-2)
     if len(trials) == 1:  # also for stores that take no batches
         keys, values, queries, targets = keys[0], values[0], queries[0], targets[0]
         extras = {name: rows[0] for name, rows in extras.items()}
-    state = store.write(store.empty(d_k, d_v, batch=keys.shape[:-2]), keys, values, **extras)
+    state = store.write(store.empty(d, d, batch=keys.shape[:-2]), keys, values, **extras)
     right = top1_right(store.recall(state, queries), values, targets)
     return [float(1 - share) for share in right.mean(axis=-1, keepdims=len(trials) == 1)]
 
 
-def _asked(seed: int, n: int, trial: int, asked: int) -> FloatArray:
-    if asked == n:
+def _asked(seed: int, n: int, trial: int) -> FloatArray:
+    if n <= QUERIES:
         return np.arange(n)
-    return np.sort(stream(seed, "asked", n, trial).choice(n, asked, replace=False))
+    return np.sort(stream(seed, "asked", n, trial).choice(n, QUERIES, replace=False))
 
 
 @lru_cache(maxsize=256)
-def _drawn(seed: int, trial: int, n: int, d_k: int, d_v: int) -> Pairs:
-    return draw_pairs(seed, trial, n, d_k, d_v, values="sphere", dtype="float32")
+def _drawn(seed: int, trial: int, n: int, d: int) -> Pairs:
+    return draw_pairs(seed, trial, n, d, d, values="sphere", dtype="float32")
 
 
-def _pairs(store: Store, seed: int, trial: int, n: int, d_k: int, d_v: int) -> Pairs:
+def _pairs(store: Store, seed: int, trial: int, n: int, d: int) -> Pairs:
     """Return a trial's pairs; few ones are the first of a longer draw, which all stores and sizes share."""
     shared = 1 << max(LEAST_SHARED, (n - 1).bit_length())
-    if shared * (d_k + d_v) > MOST_SHARED:
-        drawn = _drawn.__wrapped__(seed, trial, n, d_k, d_v)
-    else:
-        whole = _drawn(seed, trial, shared, d_k, d_v)
-        drawn = replace(whole, keys=whole.keys[:n], values=whole.values[:n])
-    keys = np.where(drawn.keys >= 0, np.float32(1), np.float32(-1)) if store.traits.keys == "signs" else drawn.keys
-    return replace(drawn, keys=keys, extras=required_extras(store, keys.shape, seed=seed, trial=trial, dtype="float32"))
+    whole = _drawn.__wrapped__(seed, trial, n, d) if 2 * shared * d > MOST_SHARED else _drawn(seed, trial, shared, d)
+    keys, values = whole.keys[:n], whole.values[:n]
+    keys = np.where(keys >= 0, np.float32(1), np.float32(-1)) if store.traits.keys == "signs" else keys
+    extras = required_extras(store, keys.shape, seed=seed, trial=trial, dtype="float32")
+    return Pairs(keys, values, extras=extras)
 
 
 def state_growth(found: Sequence[MeasuredRetrieval]) -> float | None:
