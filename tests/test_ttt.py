@@ -327,7 +327,7 @@ def test_unnormalised_sixteen_bit_and_uniform_keys_stay_finite(key):
 
 
 def test_a_residual_wants_equal_widths():
-    with pytest.raises(InputError, match="d_k and d_v must be equal"):
+    with pytest.raises(InputError, match="widths of TTTLinear must be equal with residual=True"):
         TTTLinear(residual=True).empty(4, 5)
 
 

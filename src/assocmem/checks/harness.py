@@ -14,12 +14,12 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, Namespace
-from assocmem.contract.errors import AssocmemError, InputError
+from assocmem.contract.errors import AssocmemError
 from assocmem.contract.random import stream
 from assocmem.contract.recall import Recall
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Extra
+from assocmem.contract.traits import Extra, Option
 
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 Findings: TypeAlias = Iterator[str]
@@ -93,7 +93,7 @@ class Harness:
         self.traits = store.traits
         self.can = store.capabilities
         self.rng = stream(0, "contract", name)
-        self.d_k, self.d_v = _sizes(store)
+        self.d_k, self.d_v = self.traits.widths.samples[0] if self.traits.widths else (6, 4)
 
     # ------------------------------------------------------------------ drawing what the store accepts
 
@@ -105,8 +105,7 @@ class Harness:
             return self.rng.integers(0, N_IDS, shape)
         if kind == "signs":
             return self.rng.choice([-1.0, 1.0], shape)
-        unit = _unit(self.rng.standard_normal(shape))
-        return unit if kind == "unit" else unit * self.rng.uniform(0.7, 1.2, (*shape[:-1], 1))
+        return _unit(self.rng.standard_normal(shape)) * self.rng.uniform(0.7, 1.2, (*shape[:-1], 1))
 
     def exact_keys(self, n: int) -> Numbers:
         """Draw keys (n, d_k) of unit length (or signs, or ids) whose entries every floating dtype holds exactly."""
@@ -170,6 +169,18 @@ class Harness:
         """Draw an extra uniformly from the middle half of its range (of length 1 where it is unbounded)."""
         low, high = _range(extra)
         return self.rng.uniform(low + (high - low) / 4, high - (high - low) / 4, shape)
+
+    def option(self, option: Option, *, but: float | None = None) -> float:
+        """Draw an option inside its range, other than `but`."""
+        low = option.low if np.isfinite(option.low) else min(0.0, option.high - 1)
+        high = option.high if np.isfinite(option.high) else low + 9
+        found = [float(x) for x in np.linspace(low, high, 5)[1:-1] if not option.whole]
+        found += [int(x) for x in range(int(np.ceil(low)), int(high) + 1) if option.whole]
+        return [x for x in found if x != but][int(self.rng.integers(0, len(found) - (but in found)))]
+
+    def fits(self, d_k: int, d_v: int) -> bool:
+        """Say whether the store takes these widths."""
+        return self.traits.widths is None or self.traits.widths.fits(d_k, d_v)
 
     # ------------------------------------------------------------------ handing over, calling, reading back
 
@@ -257,15 +268,6 @@ class Harness:
             yield f"{what} must be refused with one sentence (InputError); got {type(error).__name__}: {error}"
         else:
             yield f"{what} must be refused; it was accepted."
-
-
-def _sizes(store: Store) -> tuple[int, int]:
-    """Return widths of keys and values that differ, or equal ones for a store that takes no others."""
-    try:
-        store.empty(6, 4)
-    except InputError:
-        return 6, 6
-    return 6, 4
 
 
 def _unit(x: Numbers) -> Numbers:

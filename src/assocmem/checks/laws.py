@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
 from assocmem.checks.harness import Drawn, Findings, Harness, Numbers, check
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.errors import InputError
 from assocmem.contract.slots import DenseSlots
 from assocmem.contract.state import State
 
@@ -33,29 +33,40 @@ def split_law(harness: Harness) -> Findings:
     yield from harness.recalls(state, queries, want, "twenty single writes must equal write(20)")
 
 
-@check("merge", "one state made of several holds what all of them hold, or the store refuses in words")
+@check("merge", "one state made of several holds what all of them hold")
 def merged_states(harness: Harness) -> Findings:
-    """Merge states of 7, 1, 0 and 5 pairs, with and without batch; a store that refuses two full ones need do none."""
-    drawn = harness.draw(2)
-    try:
-        harness.store.merge(harness.write(drawn.rows(slice(1))), harness.write(drawn.rows(slice(1, 2))))
-    except InputError:
+    """Merge states of 7, 1, 0 and 5 pairs, with and without batch."""
+    if harness.can.merges == "no":
         return
     for batch in ((), (2,)):
         drawn = harness.draw(13, batch=batch)
         queries = harness.queries(drawn.keys, 5)
-        parts = [
-            harness.write(drawn.rows(slice(a, b)), harness.empty(batch)) for a, b in ((0, 7), (7, 8), (8, 8), (8, 13))
-        ]
-        try:
-            state = harness.store.merge(*parts)
-        except InputError as error:
-            yield f"a store that merges two states must merge four, one of them empty, batch {batch} too: {error}"
-            continue
+        cuts = ((0, 7), (7, 8), (8, 8), (8, 13))
+        state = harness.store.merge(*(harness.write(drawn.rows(slice(*cut)), harness.empty(batch)) for cut in cuts))
         want = harness.answer(drawn, queries)
         yield from harness.recalls(state, queries, want, f"merged states, batch {batch}, must recall as one")
         if state.n != 13:
             yield f"merged states of 13 pairs must have n = 13; got {state.n}."
+
+
+@check("forget", "pairs that are forgotten leave the state as if they had never been written")
+def forgotten(harness: Harness) -> Findings:
+    """Forget three of eight pairs, with and without batch; ask to forget more than there are."""
+    if not harness.can.forgets:
+        return
+    for batch in ((), (2,)):
+        drawn = harness.draw(8, batch=batch)
+        queries, gone = harness.queries(drawn.keys, 5), drawn.rows([1, 4, 5])
+        whole = harness.write(drawn)
+        state = harness.store.forget(whole, harness.give(gone.keys), harness.give(gone.values))
+        want = harness.answer(drawn.rows([0, 2, 3, 6, 7]), queries)
+        yield from harness.recalls(state, queries, want, f"after three of eight pairs were forgotten, batch {batch}")
+        if state.n != 5:
+            yield f"eight pairs less three must have n = 5; got {state.n}."
+        twice = (harness.give(np.concatenate([x, x], axis=-2)) for x in (drawn.keys, drawn.values))
+        yield from harness.refused(
+            partial(harness.store.forget, whole, *twice), "to forget 16 of 8 pairs", says=("8", "16")
+        )
 
 
 @check("batch-law", "a batch equals the loop over its items, and items never mix")

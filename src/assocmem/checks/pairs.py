@@ -1,18 +1,20 @@
-"""Contract for stores that keep their pairs: masks, recall weights, shards that merge."""
+"""Contract for stores that keep their pairs: masks, the rows of the slots, selection."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from assocmem.checks.harness import Drawn, Findings, Harness, Numbers, check
 from assocmem.contract.form import KernelSum
-from assocmem.contract.recall import merge
 
 
 @check("mask-hides-all", "a query that sees nothing recalls zeros; the other queries are untouched")
 def mask_hides_all(harness: Harness) -> Findings:
     """Hide everything from one of four queries, then from all."""
-    if not harness.traits.keeps_pairs:
+    if not harness.can.masks:
         return
     drawn = harness.draw(7)
     state = harness.write(drawn)
@@ -32,7 +34,7 @@ def mask_hides_all(harness: Harness) -> Findings:
 @check("mask-is-absence", "a hidden pair is as good as one never written")
 def mask_is_absence(harness: Harness) -> Findings:
     """Hide three of eight pairs; write only the other five."""
-    if not harness.traits.keeps_pairs:
+    if not harness.can.masks:
         return
     drawn = harness.draw(8)
     queries = harness.queries(drawn.keys, 5)
@@ -64,7 +66,7 @@ def _as_if_stored(harness: Harness, drawn: Drawn, seen: list[int], queries: Numb
 @check("mask-per-query", "every query has a mask row of its own; masks broadcast over queries and batch")
 def mask_per_query(harness: Harness) -> Findings:
     """Give random masks to six queries, each compared with that query asked alone."""
-    if not harness.traits.keeps_pairs:
+    if not harness.can.masks:
         return
     drawn = harness.draw(8, batch=(2,))
     state = harness.write(drawn)
@@ -80,55 +82,55 @@ def mask_per_query(harness: Harness) -> Findings:
     yield from harness.same(harness.recall(state, queries, mask[0]), want, "one mask (m, n) shared by the batch")
 
 
-@check("weights", "recall weights are the recall of one-hot values; where masked, they are zero")
-def weights(harness: Harness) -> Findings:
-    """Compare `weights` with one-hot values, with and without a mask."""
-    if "weights" not in harness.can.gives:
+@check("slots", "rows kept for pairs come back by name, block, id, search and selection, and are counted")
+def slots(harness: Harness) -> Findings:
+    """Read the rows of eleven pairs in every way, with and without batch."""
+    for batch in ((), (2,)):
+        state = harness.write(harness.draw(11, batch=batch))
+        rows = state.slots
+        if harness.traits.keeps_pairs and (rows is None or rows.count != state.n):
+            yield "traits.keeps_pairs = True, but the state has no slots with a row for every pair."
+        if rows is None or not rows.count:
+            continue
+        ids = harness.rng.integers(0, rows.count, (*batch, 3, 2))
+        pick = harness.give(np.array([rows.count - 1, 0]))
+        blocks = list(rows.blocks(4))
+        for name in rows.names:
+            whole = harness.read(rows[name])
+            law = f"rows {name!r}, batch {batch},"
+            parts = [harness.read(block[name]) for _, block in blocks]
+            yield from harness.same(np.concatenate(parts, axis=-2), whole, f"{law} in blocks")
+            want = np.take_along_axis(whole[..., None, :, :], ids[..., None], axis=-2)
+            yield from harness.same(harness.read(rows.take(name, harness.give(ids))), want, f"{law} taken by id")
+            chosen = harness.read(rows.select(pick)[name])
+            yield from harness.same(chosen, whole[..., [rows.count - 1, 0], :], f"{law} selected")
+        if harness.traits.keys == "any" and "keys" in rows.names:
+            queries = harness.queries(harness.read(rows["keys"]), 3)
+            found, similarity = (harness.read(x) for x in rows.search(harness.give(queries), 4))
+            products = queries @ np.swapaxes(harness.read(rows["keys"]), -1, -2)
+            want = -np.sort(-products, axis=-1)[..., :4]
+            yield from harness.same(similarity, want, f"the four largest similarities, batch {batch}")
+            yield from harness.same(np.take_along_axis(products, found, axis=-1), want, "similarities of the ids found")
+
+
+@check("select", "a state of some of the pairs recalls as if they alone had been written, in that order")
+def selected(harness: Harness) -> Findings:
+    """Select three of eight pairs, none, and pairs that do not exist; write onto the selection."""
+    if not harness.can.selects:
         return
-    drawn = harness.draw(8)
+    drawn, more = harness.draw(8), harness.draw(2)
     queries = harness.queries(drawn.keys, 5)
-    mask = harness.rng.random((5, 8)) < 0.6
-    mask[2] = False
-    onehot = harness.write(drawn.having(values=np.eye(8)))
-    offset = harness.recall(harness.write(drawn.having(values=np.zeros((8, 8)))), queries)
     state = harness.write(drawn)
-    for seen in (None, mask) if harness.can.masks else (None,):
-        where = "" if seen is None else " under a mask"
-        found = harness.ask(state, queries, want="weights", mask=seen)
-        if found.weights is None:
-            yield f"capabilities.gives has 'weights', but a recall{where} came without them."
-            return
-        got = harness.read(found.weights.dense(8))
-        shown = offset if seen is None else np.where(np.any(seen, axis=-1, keepdims=True), offset, 0)
-        law = f"weights{where} must be the recall of one-hot values"
-        yield from harness.same(got, harness.recall(onehot, queries, seen) - shown, law)
-        law = f"values asked for together with weights{where} must be the recall"
-        yield from harness.same(harness.read(found.values), harness.recall(state, queries, seen), law)
-        if seen is not None and np.count_nonzero(np.where(seen, 0, got)):
-            yield "the weight of a hidden pair must be exactly zero."
-
-
-@check("shards", "recalls of shards with their masses merge into the recall of the whole")
-def shards(harness: Harness) -> Findings:
-    """Split nine pairs into three shards, one of them empty, and merge."""
-    if "mass" not in harness.can.gives:
-        return
-    drawn = harness.draw(9)
-    queries = harness.queries(drawn.keys, 5)
-    total = {"n_total": 9} if any(option.name == "n_total" for option in harness.traits.options) else {}
-    want = harness.recall(harness.write(drawn), queries)
-    whole = harness.ask(harness.write(drawn), queries, want="mass", **total)
-    yield from harness.same(
-        harness.read(whole.values), want, "values asked for together with a mass must be the recall"
-    )
-    for cuts in ((3, 5), (0, 4), (1, 9)):
-        parts = [drawn.rows(slice(a, b)) for a, b in zip((0, *cuts), (*cuts, 9), strict=True)]
-        found = [harness.ask(harness.write(part), queries, want="mass", **total) for part in parts]
-        if whole.mass is None or any(part.mass is None for part in found):
-            yield "capabilities.gives has 'mass', but a recall came without it."
-            return
-        joined = merge(found)
-        where = f"shards of {', '.join(str(p.n) for p in parts)} pairs"
-        yield from harness.same(harness.read(joined.values), want, f"merged recalls of {where} must equal the whole")
-        assert joined.mass is not None  # merge always gives one
-        yield from harness.same(harness.read(joined.mass.log), harness.read(whole.mass.log), f"merged mass of {where}")
+    before = harness.recall(state, queries)
+    for ids in ([5, 0, 3], [], [7]):
+        chosen = harness.store.select(state, harness.give(np.array(ids, dtype=np.int64)))
+        want = harness.answer(drawn.rows(ids), queries)
+        yield from harness.recalls(chosen, queries, want, f"pairs {ids} of eight, selected")
+        if chosen.n != len(ids):
+            yield f"a selection of {len(ids)} pairs must have n = {len(ids)}; got {chosen.n}."
+        want = harness.recall(harness.write(more, harness.write(drawn.rows(ids))), queries)
+        yield from harness.recalls(harness.write(more, chosen), queries, want, f"a write onto the selection {ids}")
+    wrong: tuple[Any, ...] = ([8], [-1], [0.5], [[1]], 2)
+    for ids in wrong:
+        yield from harness.refused(partial(harness.store.select, state, ids), f"ids {ids!r} of 8 pairs", says=("ids",))
+    yield from harness.recalls(state, queries, before, "the state from which pairs were selected")

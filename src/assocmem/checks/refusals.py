@@ -10,9 +10,9 @@ import numpy as np
 
 from assocmem.checks.harness import Drawn, Findings, Harness, check
 from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
+from assocmem.contract.recall import WANTS
 from assocmem.contract.state import State
 from assocmem.contract.traits import Extra
-from assocmem.contract.validation import UNIT_TOLERANCE
 
 
 class _Witness:
@@ -121,7 +121,7 @@ def foreign_types(harness: Harness) -> Findings:
     yield from witness.untouched("a foreign type")
 
 
-@check("key-kinds", "keys are taken as the traits say: any, unit rows, signs or whole-number ids")
+@check("key-kinds", "keys are taken as the traits say: any, signs or whole-number ids")
 def key_kinds(harness: Harness) -> Findings:
     """Give keys just inside and well outside of what is wanted."""
     witness = _Witness(harness)
@@ -133,7 +133,6 @@ def key_kinds(harness: Harness) -> Findings:
             yield f"traits.keys = 'any' promises that keys of any length are taken; they were refused: {error}"
         return
     worse: dict[str, tuple[tuple[str, Any], ...]] = {
-        "unit": (("rows 1 % too long", 1.01), ("rows of length zero", 0.0)),
         "signs": (("numbers other than +1 and -1", 0.5), ("zeros", 0.0)),
         "ids": (("negative ids", -1), ("fractional ids", 0.5)),
     }
@@ -141,11 +140,6 @@ def key_kinds(harness: Harness) -> Findings:
         keys = drawn.keys.copy() if factor != 0.5 or kind != "ids" else drawn.keys.astype(float)
         keys[2] = keys[2] * factor if kind != "ids" else factor
         yield from harness.refused(witness.write(drawn.having(keys=keys)), what, says=("keys",), kind=InputError)
-    if kind == "unit":
-        try:
-            harness.write(drawn.having(keys=drawn.keys * (1 + UNIT_TOLERANCE / 2)), witness.state)
-        except InputError as error:
-            yield f"unit keys off by half the tolerance {UNIT_TOLERANCE} must be taken; they were refused: {error}"
     yield from witness.untouched("a key of the wrong kind")
 
 
@@ -207,25 +201,51 @@ def _spoilt(extra: Extra, good: Any) -> list[tuple[str, Any]]:
     return cases
 
 
-@check("mask-refused", "a store that does not keep its pairs apart refuses a mask")
-def mask_refused(harness: Harness) -> Findings:
-    """Give a mask to a store that mixes its pairs."""
-    if harness.traits.keeps_pairs:
-        return
-    drawn = harness.draw(5)
-    state = harness.write(drawn)
-    yield from harness.refused(
-        lambda: harness.recall(state, drawn.keys[:2], np.ones((2, 5), dtype=bool)),
-        "a mask for a store that does not keep its pairs",
-        says=("mask",),
-        kind=InputError,
-    )
+@check("undeclared", "what the capabilities and traits do not declare is refused in a sentence that names it")
+def undeclared(harness: Harness) -> Findings:
+    """Hide pairs, want more than values, give an option, merge, forget and select where it is not declared."""
+    witness = _Witness(harness)
+    store, can, queries = harness.store, harness.can, witness.queries
+    keys, values = harness.give(witness.drawn.keys), harness.give(witness.drawn.values)
+    state = witness.state
+    cases: list[tuple[bool, str, Callable[[], Any], str]] = [
+        (can.masks, "a mask", partial(harness.recall, state, queries, np.ones((4, 5), dtype=bool)), "mask"),
+        (can.merges != "no", "a merge of two states", partial(store.merge, state, state), "merge"),
+        (can.forgets, "to forget a pair", partial(store.forget, state, keys, values), "forget"),
+        (can.selects, "to select a pair", partial(store.select, state, [1]), "select"),
+        (False, "the unknown option `phase`", partial(harness.ask, state, queries, phase=1), "phase"),
+        (False, "want='moon'", partial(harness.ask, state, queries, want="moon"), "moon"),
+    ]
+    cases += [
+        (want in can.gives, f"want={want!r}", partial(harness.ask, state, queries, want=want), want) for want in WANTS
+    ]
+    for declared, what, call, word in cases:
+        if not declared:
+            yield from harness.refused(call, what, says=(word,), kind=InputError)
+    yield from witness.untouched("what is not declared")
+
+
+@check("options-refused", "options out of range or of a wrong kind are refused by recall, naming them")
+def options_refused(harness: Harness) -> Findings:
+    """Give each option text, NaN, numbers beyond its range, fractions and rows where they do not belong."""
+    witness = _Witness(harness)
+    for option in harness.traits.options:
+        good = harness.option(option)
+        bad: list[Any] = ["many", float("nan"), [[good] * 9]]
+        bad += [option.low - 1] if np.isfinite(option.low) else []
+        bad += [option.high + 1] if np.isfinite(option.high) else []
+        bad += [good + 0.5] if option.whole else []
+        bad += [] if option.per_query else [[good] * 4]
+        for wrong in bad:
+            call = partial(harness.ask, witness.state, witness.queries, **{option.name: wrong})
+            yield from harness.refused(call, f"{option.name}={wrong!r}", says=(option.name,), kind=InputError)
+    yield from witness.untouched("a wrong option")
 
 
 @check("wrong-masks", "a mask that is not boolean or does not fit is refused")
 def wrong_masks(harness: Harness) -> Findings:
     """Give masks of numbers and of wrong shapes."""
-    if not harness.traits.keeps_pairs:
+    if not harness.can.masks:
         return
     witness = _Witness(harness)
     for what, bad, kind in (

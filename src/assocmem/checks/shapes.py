@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 
@@ -109,32 +110,26 @@ def every_pair(harness: Harness) -> Findings:
             yield f"pair {i} of {drawn.n} has no effect on the recall of its own key: it was not stored."
 
 
-@check("narrow", "keys and values of width one work")
-def narrow(harness: Harness) -> Findings:
-    """Write five pairs of d_k = 1, of d_v = 1 and of both."""
-    for d_k, d_v in ((1, harness.d_v), (harness.d_k, 1), (1, 1)):
-        drawn = harness.draw(5, d_k=d_k, d_v=d_v)
+@check("widths", "keys and values of width one work, those of none too or in a sentence; others as declared")
+def widths(harness: Harness) -> Findings:
+    """Write and recall with d_k and d_v of 1 and of 0, at the widths that the store declares and at one beside."""
+    declared = harness.traits.widths
+    d_k, d_v = harness.d_k, harness.d_v
+    samples = declared.samples if declared else ()
+    for wide, tall in ((1, d_v), (d_k, 1), (1, 1), (0, d_v), (d_k, 0), (d_k + 1, d_v), *samples):
+        drawn = harness.draw(5, d_k=wide, d_v=tall)
+        where = f"d_k = {wide}, d_v = {tall}"
+        if not harness.fits(wide, tall):
+            yield from harness.refused(partial(harness.empty, (), wide, tall), where, says=(str(wide), str(tall)))
+            continue
         try:
             out = harness.answer(drawn, drawn.keys[:3])
         except InputError:
-            if d_k == d_v or harness.d_k != harness.d_v:
-                yield f"d_k = {d_k}, d_v = {d_v} must work; it was refused."
+            if wide and tall:
+                yield f"{where} must work; it was refused."
             continue
-        if out.shape != (3, d_v) or not np.all(np.isfinite(out)):
-            yield f"d_k = {d_k}, d_v = {d_v} must recall finite numbers of shape {(3, d_v)}; got shape {out.shape}."
-
-
-@check("no-width", "d_k = 0 and d_v = 0 are defined: finite recalls of the right shape, or one sentence")
-def no_width(harness: Harness) -> Findings:
-    """Write and recall with keys or values that have no entries."""
-    for d_k, d_v in ((0, 3), (6, 0)):
-        drawn = harness.draw(4, d_k=d_k, d_v=d_v)
-        try:
-            out = harness.answer(drawn, drawn.keys[:2])
-        except InputError:
-            continue
-        if out.shape != (2, d_v) or not np.all(np.isfinite(out)):
-            yield f"d_k = {d_k}, d_v = {d_v} must recall finite numbers of shape {(2, d_v)}; got shape {out.shape}."
+        if out.shape != (3, tall) or not np.all(np.isfinite(out)):
+            yield f"{where} must recall finite numbers of shape {(3, tall)}; got shape {out.shape}."
 
 
 @check("zero-vectors", "zero-norm queries and, where any key will do, zero-norm keys give finite recalls")

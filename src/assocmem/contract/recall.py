@@ -121,7 +121,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Trace:
-    """How an iterated recall went, query by query.
+    """How an iterated recall went, query by query. The option `steps` of such a recall is the most that it takes.
 
     steps: whole numbers (..., m), steps taken. outcome: (..., m), an Outcome each. energy: (..., m, s + 1), s the most
     steps taken by any of them: before the first step and after each; a query that has ended keeps its last energy.

@@ -147,7 +147,7 @@ class DenseSlots:
         if batch:
             items = xp.reshape(xp.arange(math.prod(batch), device=ar.device_of(ids)), (*batch, 1, 1))
             flat = flat + items * self.count
-        found = xp.take(xp.reshape(rows, (-1, width)), xp.reshape(flat, (-1,)), axis=0)
+        found = xp.take(xp.reshape(rows, (math.prod(batch) * self.count, width)), xp.reshape(flat, (-1,)), axis=0)
         return xp.reshape(found, (*flat.shape, width))
 
     def search(self, queries: Array, k: int, name: str = "keys") -> tuple[Array, Array]:

@@ -109,6 +109,9 @@ class Store(WithSettings, Door, ABC):
         """
         d_k, d_v = _size("d_k", d_k, self), _size("d_v", d_v, self)
         batch = _batch(batch, self)
+        widths = self.traits.widths
+        if widths is not None and not widths.fits(d_k, d_v):
+            raise InputError(f"widths of {self.name} must be {widths.words}; got d_k={d_k}, d_v={d_v}.")
         if not isinstance(state_dtype, str | None):
             got = repr(state_dtype)
             raise DTypeError(f"`state_dtype` of {self.name}.empty must be a floating dtype's name, or None; got {got}.")
@@ -327,7 +330,7 @@ class Store(WithSettings, Door, ABC):
             arrays, out = self.scanned(state, keys, values, queries, read, extras)
             return state.after(arrays, state.n + int(keys.shape[-2])), out
         if way == "causal":
-            ask = Ask(Causal(state.n + (1 if read == "after" else 0)))
+            ask = replace(self._plain_ask(), visible=Causal(state.n + (1 if read == "after" else 0)))
             state = self._write(state, keys, values, extras)
             return state, self._answer(state, queries, ask)
         return self._loop(state, keys, values, queries, read, extras)
@@ -366,7 +369,7 @@ class Store(WithSettings, Door, ABC):
         return state, state.xp.concat(rows, axis=-2)
 
     def _answer(self, state: State, queries: Array, ask: Ask | None = None) -> Array:
-        found = self.get(state, queries, ask or Ask())
+        found = self.get(state, queries, ask or self._plain_ask())
         return found.values if isinstance(found, Recall) else found
 
     # ------------------------------------------------------------------ what only some stores can do

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from assocmem.contract.recall import Want
@@ -94,7 +95,8 @@ class Option:
     """A setting of a single recall, such as the most steps of an iterated one.
 
     A number in [low, high], a whole one if `whole`; with `per_query` also an array of them that broadcasts to the
-    queries (..., m). `default` None means that the store works it out, or does without.
+    queries (..., m). `default` None means that the store works it out, or does without. `idle`: it is taken, but has no
+    effect at the store's present settings.
     """
 
     name: str
@@ -104,6 +106,20 @@ class Option:
     high: float = float("inf")
     whole: bool = False
     per_query: bool = False
+    idle: bool = False
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Which widths of keys and values a store takes, where it does not take all.
+
+    fits(d_k, d_v) says so; `words` end the refusal, "widths must be ..."; `samples` are some that fit, d_k >= 4 in the
+    first, on which the contract tries the store.
+    """
+
+    fits: Callable[[int, int], bool] = field(compare=False)
+    words: str
+    samples: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -119,8 +135,9 @@ class Traits:
         both have shares by none of these laws (momentum lets the first one's grow for a while).
     constant_size: the state stops growing however many pairs are written.
     keeps_pairs: the state holds the pairs themselves, one row each.
-    keys: which keys are accepted: any, rows of unit length, entries +-1, or whole-number token ids.
+    keys: which keys are accepted: any, entries +-1, or whole-number token ids.
     extras: the further arrays that `write` takes. options: the settings of a single recall.
+    widths: which widths of keys and values are accepted, None for all.
     """
 
     linear_in_values: Literal["shared", "per-channel", "no"]
@@ -129,9 +146,10 @@ class Traits:
     constant_size: bool
     keeps_pairs: bool = False
     affine: bool = False
-    keys: Literal["any", "unit", "signs", "ids"] = "any"
+    keys: Literal["any", "signs", "ids"] = "any"
     extras: tuple[Extra, ...] = ()
     options: tuple[Option, ...] = ()
+    widths: Widths | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from assocmem.contract.recall import WANTS, Ask
 from assocmem.contract.state import State
 from assocmem.contract.traits import Option, Traits
 
-UNIT_TOLERANCE = 1e-3
 _PLAIN = Ask()
 
 
@@ -120,8 +119,8 @@ class Door:
         self, state: State, queries: Array, mask: Array | None, want: Any, options: Mapping[str, Any]
     ) -> Ask:
         """Return mask, wants and options of a recall of checked queries, checked."""
-        if mask is None and not want and not options and not self.traits.options:
-            return _PLAIN
+        if mask is None and not want and not options:
+            return self._plain_ask()
         wanted = (want,) if isinstance(want, str) else tuple(want)
         gives = self.capabilities.gives
         for name in wanted:
@@ -131,6 +130,11 @@ class Door:
                 raise InputError(f"{self.name} gives no {name}: {self._why_no(name)}. Leave it out of `want`.")
         seen = None if mask is None else self._checked_mask(state, queries, mask)
         return Ask(seen, wanted, self._checked_options(state, queries, options))
+
+    def _plain_ask(self) -> Ask:
+        """Return what is asked where nothing is: every pair is seen, options have their defaults."""
+        options = self.traits.options
+        return Ask(options={option.name: option.default for option in options}) if options else _PLAIN
 
     def _why_no(self, name: str) -> str:
         """Return, as the end of a sentence, why the store gives no weights, mass or trace."""
@@ -177,17 +181,7 @@ class Door:
 
     def _check_key_kind(self, keys: Array, name: str, kind: str, call: str) -> None:
         xp = ar.namespace(keys)
-        if kind == "unit":
-            rows = ar.as_floating(keys, xp)
-            rows = xp.astype(rows, ar.state_dtype_for(rows.dtype, xp), copy=False)
-            with ar.overflow_unheard():
-                off = xp.abs(xp.sqrt(xp.sum(rows * rows, axis=-1)) - 1)
-            if bool(xp.any(off > UNIT_TOLERANCE)):
-                raise InputError(
-                    f"`{name}` of {self.name}.{call} must be rows of length 1 (within {UNIT_TOLERANCE}); the worst is "
-                    f"off by {float(xp.max(off)):.3g}. Normalise them first (normalise=True in Memory, --normalise)."
-                )
-        elif kind == "signs":
+        if kind == "signs":
             if bool(xp.any(xp.abs(ar.as_floating(keys, xp)) != 1)):
                 raise InputError(f"`{name}` of {self.name}.{call} must hold only +1 and -1; other numbers came.")
         elif kind == "ids" and (not xp.isdtype(keys.dtype, "integral") or bool(xp.any(keys < 0))):

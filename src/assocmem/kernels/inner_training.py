@@ -11,17 +11,18 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.errors import RecallOverflowError
 from assocmem.contract.recall import Ask
 from assocmem.contract.settings import COUNT, NOT_NEGATIVE, POSITIVE, Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Capabilities, Extra
+from assocmem.contract.traits import Capabilities, Extra, Widths
 from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.inner_model import Factors, InnerModel
 from assocmem.kernels.stability import require_finite_arrays, warn_unstable
 
 RATE = Extra("rate", "how much each pair's gradient counts, times the store's own step", default=1.0, low=0.0)
+_EQUAL = Widths(lambda d_k, d_v: d_k == d_v, "equal with residual=True, which recalls q + f(q)", ((6, 6),))
 _STABLE = 2.0
 """Gradient descent on a quadratic contracts while its rate times the largest curvature stays below 2."""
 _ADVICE = "Lower `base_rate` (None takes the safe step), or scale the keys to unit length."
@@ -61,6 +62,11 @@ class InnerTraining(Store):
     def model(self, d_k: int) -> InnerModel:
         """Return the model that is trained for keys of width d_k."""
 
+    @property
+    def widths(self) -> Widths | None:
+        """Equal widths of keys and values where q + f(q) is recalled."""
+        return _EQUAL if self.residual else None
+
     def start(self, state: State) -> dict[str, Array]:
         """Return the weights of a model that has learned nothing."""
         return self.model(state.d_k).drawn(state, self.init_std, self.seed)
@@ -69,11 +75,6 @@ class InnerTraining(Store):
 
     def init(self, state: State) -> Mapping[str, Array]:
         """Return the starting weights and an open batch without pairs."""
-        if self.residual and state.d_k != state.d_v:
-            raise InputError(
-                f"{self.name} with residual=True recalls q + f(q), so d_k and d_v must be equal; "
-                f"got d_k={state.d_k} and d_v={state.d_v}. Use residual=False."
-            )
         return self._arrays(state, self.start(state), None)
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:

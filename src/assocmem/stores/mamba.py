@@ -18,7 +18,7 @@ from assocmem.contract.recall import Ask
 from assocmem.contract.register import register
 from assocmem.contract.settings import NOT_NEGATIVE, POSITIVE, SHARE, Help
 from assocmem.contract.state import State
-from assocmem.contract.traits import Extra, Source, Traits, extras_of
+from assocmem.contract.traits import Extra, Source, Traits, Widths, extras_of
 from assocmem.kernels.chunked import Rows, outer_chunks
 from assocmem.kernels.recurrent import Arrays, RecurrentStore
 from assocmem.maps.activations import Linear
@@ -82,7 +82,15 @@ class Mamba(RecurrentStore):
         ),
     )
     cost = Cost(3 * D_K * D_V, D_K * D_V, note="a write takes d_k d_v exponentials as well")
-    traits = Traits("per-channel", permutation_invariant=False, overwrite="decays", constant_size=True, extras=_EXTRAS)
+
+    @cached_property
+    def traits(self) -> Traits:
+        """Linear with a row of weights per channel, bounded, order matters; earlier pairs decay."""
+        widths = None
+        if isinstance(self.rates, tuple):
+            count = len(self.rates)
+            widths = Widths(lambda d_k, _: d_k == count, f"such that d_k={count}, one for each rate", ((count, 4),))
+        return Traits("per-channel", False, "decays", constant_size=True, extras=_EXTRAS, widths=widths)
 
     def check_together(self) -> None:
         """Refuse a range of steps that begins above its end."""
@@ -90,8 +98,7 @@ class Mamba(RecurrentStore):
             raise InputError(f"`step` of Mamba must be (low, high) with low <= high; got {self.step!r}.")
 
     def init(self, state: State) -> Arrays:
-        """Return the zero matrix; InputError where a tuple of rates has another length than d_k."""
-        self.form(state.d_k)
+        """Return the zero matrix."""
         return {"h": state.zeros(state.d_v, state.d_k)}
 
     def form(self, d_k: int) -> ChannelDecay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -77,22 +78,14 @@ class SoftmaxAttention(Store):
     )
     cost = Cost(D_K + D_V, N * (D_K + D_V), note="a write copies the pair")
     capabilities = Capabilities(masks=True, gives=("weights", "mass"), merges="appends", selects=True, scan="causal")
-    traits = Traits(
-        linear_in_values="shared",
-        permutation_invariant=True,
-        overwrite="averages",
-        constant_size=False,
-        keeps_pairs=True,
-        options=(
-            Option(
-                "n_total",
-                "number of pairs of all shards together that a query can see, where the sharpness depends on it",
-                low=0,
-                whole=True,
-                per_query=True,
-            ),
-        ),
-    )
+
+    @cached_property
+    def traits(self) -> Traits:
+        """Linear with shared weights, permutation-invariant, averaging, growing."""
+        meaning = "number of pairs of all shards together that a query can see, where the sharpness depends on it"
+        idle = not self.sharpness.depends_on_n
+        n_total = Option("n_total", meaning, low=0, whole=True, per_query=True, idle=idle)
+        return Traits("shared", True, "averages", constant_size=False, keeps_pairs=True, options=(n_total,))
 
     def form(self, d_k: int) -> KernelSum:
         """Return σ(s) = e^(beta(n) (s - 1)), normalised."""

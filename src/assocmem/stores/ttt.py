@@ -78,6 +78,7 @@ class TTTLinear(InnerTraining):
             constant_size=True,
             affine=affine,
             extras=(RATE,),
+            widths=self.widths,
         )
 
     def form(self, d_k: int) -> DeltaRule | None:
@@ -151,7 +152,14 @@ class TTTMLP(InnerTraining):
     @property
     def traits(self) -> Traits:
         """Not linear in the values."""
-        return Traits("no", permutation_invariant=False, overwrite=self.rewrite(), constant_size=True, extras=(RATE,))
+        return Traits(
+            linear_in_values="no",
+            permutation_invariant=False,
+            overwrite=self.rewrite(),
+            constant_size=True,
+            extras=(RATE,),
+            widths=self.widths,
+        )
 
 
 register("ttt-linear", TTTLinear, label="TTT-Linear", colour="#A6761D")
