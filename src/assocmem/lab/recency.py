@@ -134,7 +134,7 @@ class Rewrites:
     old one; both are medians over trials and targets.
 
     >>> from assocmem.lab.run import curves
-    >>>     >>> rows = curves(["delta-net", "outer-product"], 16, [1], Sequences(Rewrites(), trials=8), workers=1)
+    >>> rows = curves(["delta-net", "outer-product"], 16, [1], Sequences(Rewrites(), trials=8), workers=1)
     >>> [round(r["value"], 9) for r in rows if r["quantity"] == "left"]
     [0.0, 1.0]
     """
