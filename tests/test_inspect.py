@@ -59,6 +59,7 @@ def test_one_head_and_one_mlp_go_deep(folder, ask, tmp_path):
     assert "Layer 1, head 3 (key store 1): 25 queries on 26 keys" in said.out
     assert "Strongest interference" in said.out
     assert "ssmax" in said.out
+    assert "Rows that add most" in ask("inspect", folder("vit"), "--mlp", 0).out
     said = ask("inspect", folder("llama"), "--text", tmp_path / "text.npy", "--mlp", 2)
     assert "Layer 2: 48 rows" in said.out
     assert "Rows that add most" in said.out

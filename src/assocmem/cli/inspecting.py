@@ -55,6 +55,10 @@ def inspect(
     as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
 ) -> None:
     """Open a trained model and see what its layers hold: heads, MLPs and embedding as memories."""
+    from assocmem.lab.heads import COLUMNS, heads_of_trace
+    from assocmem.lab.longer_texts import CONTEXT_COLUMNS
+    from assocmem.lab.mlps import COLUMNS as MLP_COLUMNS
+    from assocmem.lab.mlps import strongest_rows
     from assocmem.lab.opened import open_model
 
     opened = open_model(model)
@@ -67,23 +71,26 @@ def inspect(
     facts = _facts(opened) | ({"note": note} if note else {})
     found: dict[str, Any] = {"model": facts}
     definitions: dict[str, str] = {}
-    heads = None
+    trace, heads = None, None
     if "attention" in wanted:
         try:
-            heads = _heads(opened, read, tokens, chosen, target, drop, as_json)
+            with progress_bar("loading and reading", hidden=as_json):
+                trace = opened.captured(read, length=tokens, mlp=[] if mlp is None else [mlp])
         except MissingExtraError as error:
             if what is not None or head is not None:
                 raise
             facts["attention"] = str(error)
-    if heads is not None:
+    if trace is not None:
+        heads = heads_of_trace(trace, drop=_positions(drop), target=target, layers=chosen)
         found |= _attention(heads, memories, head, model.name, out, workers, as_json)
-        definitions |= _definitions("attention")
+        definitions |= COLUMNS | CONTEXT_COLUMNS
     if "mlp" in wanted:
-        inputs = opened.captured(read, length=tokens, mlp=[mlp]).inputs[mlp] if mlp is not None and heads else None
+        inputs = None if trace is None or mlp is None else trace.inputs[mlp]
         found["mlp"] = _mlps(opened, chosen if mlp is None else [mlp], inputs, as_json)
-        if mlp is not None and inputs is not None and heads is not None:
-            found["rows"] = _rows(opened, mlp, inputs, heads.tokens)
-        definitions |= _definitions("mlp")
+        if trace is not None and mlp is not None:
+            embedding = opened.embedding if opened.network.kind.embedding else None
+            found["rows"] = strongest_rows(opened.mlp(mlp), inputs, trace.tokens, embedding)
+        definitions |= MLP_COLUMNS
     if "embedding" in wanted and opened.network.kind.embedding:
         found["embedding"] = _embedding(opened)
     if as_json:
@@ -94,7 +101,7 @@ def inspect(
 
 def _wanted(what: str | None, head: str | None, mlp: int | None) -> Sequence[str]:
     if head is not None or mlp is not None:
-        return ["attention"] * (head is not None or mlp is not None) + ["mlp"] * (mlp is not None)
+        return ["attention"] + ["mlp"] * (mlp is not None)
     named = list(WHAT) if what is None else [part.strip() for part in what.split(",")]
     wrong = [part for part in named if part not in WHAT]
     if wrong:
@@ -150,15 +157,11 @@ def _read(opened: Model, text: Path | None) -> tuple[Any, str]:
     return rng.integers(0, len(opened.embedding.rows), size), f"it has no tokeniser and reads {size} random tokens"
 
 
-def _heads(
-    opened: Model, read: Any, tokens: int | None, layers: Sequence[int], target: str, drop: str | None, quiet: bool
-) -> Heads:
+def _positions(text: str | None) -> list[int] | None:
     try:
-        left = None if drop is None else [int(part) for part in drop.split(",") if part.strip()]
+        return None if text is None else [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        raise InputError(f"`--drop` must be positions such as 0,1; got {drop!r}.") from None
-    with progress_bar("loading and reading", hidden=quiet):
-        return opened.trace(read, length=tokens, layers=layers, drop=left, target=target)
+        raise InputError(f"`--drop` must be positions such as 0,1; got {text!r}.") from None
 
 
 def _attention(
@@ -209,13 +212,6 @@ def _mlps(opened: Model, layers: Sequence[int], inputs: Any, quiet: bool) -> lis
     return rows
 
 
-def _rows(opened: Model, layer: int, inputs: Any, tokens: Sequence[str]) -> list[dict[str, Any]]:
-    from assocmem.lab.mlps import strongest_rows
-
-    embedding = opened.embedding if opened.network.kind.embedding else None
-    return strongest_rows(opened.mlp(layer), inputs, tokens, embedding)
-
-
 def _embedding(opened: Model) -> dict[str, Any]:
     from dataclasses import asdict
 
@@ -235,12 +231,6 @@ def _facts(opened: Model) -> dict[str, Any]:
         "context": "not said" if network.context is None else f"{network.context:,}",
     }
     return facts | ({"weights": network.note} if network.note else {})
-
-
-def _definitions(what: str) -> dict[str, str]:
-    from assocmem.lab import heads, longer_texts, mlps
-
-    return mlps.COLUMNS if what == "mlp" else {**heads.COLUMNS, **longer_texts.CONTEXT_COLUMNS}
 
 
 def _print(found: dict[str, Any], memories: Sequence[float], out: Path | None) -> None:

@@ -58,6 +58,8 @@ class Architecture:
         Whether embeddings are multiplied by sqrt(d), as in Gemma.
     reserved : int
         Rows of the table of positions that no token stands at.
+    live_up : str
+        The whole name of `up` in a live network, with the layer's number, where it is another than in the checkpoint.
     """
 
     prefix: str = "model."
@@ -88,6 +90,7 @@ class Architecture:
     full_every: int = 0
     embedding_scaled: bool = False
     reserved: int = 0
+    live_up: str = ""
 
 
 _LLAMA = Architecture()
@@ -146,7 +149,7 @@ HUGGING_FACE: dict[str, Architecture] = {
     "vit": replace(
         _BERT, prefix="vit.", embedding="", unembedding="", query="attention.attention.query",
         key="attention.attention.key", value="attention.attention.value", attention_norm="layernorm_before",
-        mlp_norm="layernorm_after", required={}),
+        mlp_norm="layernorm_after", required={}, live_up="layers.{}.mlp.fc1"),
 }  # fmt: skip
 
 _GGUF_LLAMA = Architecture(

@@ -278,7 +278,8 @@ def _mlp_module(network: Any, layer: int) -> Any:
     name = network.config.model_type
     if name not in HUGGING_FACE:
         raise InputError(f"the MLPs of {name} models are not known, so their inputs cannot be kept.")
-    wanted = HUGGING_FACE[name].layer.format(layer) + HUGGING_FACE[name].up
+    kind = HUGGING_FACE[name]
+    wanted = (kind.live_up or kind.layer + kind.up).format(layer)
     for found, module in network.named_modules():
         if found.endswith(wanted):
             return module
