@@ -7,12 +7,16 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assocmem.contract.errors import InputError
+from assocmem import Memory, Source
+from assocmem.contract import files
+from assocmem.contract.errors import FileFormatError, InputError
 from assocmem.contract.form import LeastSquares
+from assocmem.contract.results import Results
 from assocmem.lab.capacity import capacity as measured_capacity
 from assocmem.lab.measure import measure
 from assocmem.maps.activations import Exp
@@ -230,7 +234,7 @@ def test_design_at_the_ends_of_the_floats(ask, words):
 def test_capacity_at_the_ends_of_the_floats(ask):
     far = ask("capacity", "relu", "--ratio", "1e300")
     assert far.status == 2
-    assert "`--ratio` is measured up to 1e100" in far.err
+    assert "is measured up to 1e+100" in far.err
     assert ask("capacity", "relu", "--ratio", "1e100", "--json").json["theory"] == pytest.approx(1.28e202)
 
 
@@ -428,3 +432,114 @@ def test_the_lab_asks_for_whole_numbers(wrong):
     for more in ({"trials": 2.5}, {"memories": [2.5]}, {"largest": 2.5}):
         with pytest.raises(InputError, match="whole number"):
             measure(rows, stores=["outer-product"], **more)
+
+
+# ---------------------------------------------------------------------- outputs, names and folders
+
+
+def shell(line, **more):
+    """Run a line of bash in which $A is the command."""
+    environment = {**os.environ, "A": f"{sys.executable} -m assocmem", **more}
+    return subprocess.run(["bash", "-c", line], capture_output=True, timeout=120, check=False, env=environment)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize(
+    "words", ["list", "show relu --json", "cite softmax", "design --memories 9", "--help", "--version"]
+)
+def test_an_output_that_cannot_be_written_is_one_sentence(words):
+    done = shell(f"$A {words} >/dev/full")
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    assert done.stderr.startswith(b"assocmem: the output cannot be written: ")
+    assert shell(f"$A {words} >/dev/full 2>&1").returncode == 2
+
+
+@pytest.mark.parametrize("words", ["cite dpfp", "show relu --json", "design --memories 9 --json"])
+def test_what_other_programs_read_is_right_under_any_encoding(words):
+    said = {code: shell(f"$A {words}", PYTHONIOENCODING=code).stdout for code in ("utf-8", "ascii", "cp1252", "utf-16")}
+    texts = {code: data.decode(code) for code, data in said.items()}
+    if "--json" in words:
+        assert len({json.dumps(json.loads(text)) for text in texts.values()}) == 1
+    else:
+        assert len(set(texts.values())) == 1
+        assert 'J{\\"{u}}rgen' in texts["ascii"]
+
+
+def test_letters_with_accents_are_cited_in_tex():
+    source = Source("Café ∞", "Mańke, Wojciech and Øye, Ł. and Ç, Ř.", 2020)
+    assert "Caf{\\'{e}} {\\symbol{\"221E}}" in source.bibtex()
+    assert "Ma{\\'{n}}ke, Wojciech and {\\O}ye, {\\L}. and {\\c{C}}, {\\v{R}}." in source.bibtex()
+    assert source.cite_key == "manke2020cafe"
+
+
+@pytest.mark.parametrize("columns", [40, 50, 80, 120])
+@pytest.mark.parametrize(
+    "words", ["list", "show delta-net", "design --memories 1e6 --ratio 0.1", "capacity relu --d-k 8"]
+)
+def test_tables_stay_readable_on_narrow_screens(ask, monkeypatch, columns, words):
+    monkeypatch.setenv("COLUMNS", "1000")
+    wide = set(ask(*words.split()).out.split())
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = ask(*words.split()).out
+    assert wide - {"─" * n for n in range(1000)} <= set(said.split()), "a name or a number was broken or lost"
+    prose = words.startswith(("design", "list"))  # sentences, which the terminal wraps
+    assert prose or all(len(line) <= columns for line in said.splitlines())
+
+
+def test_a_file_name_that_is_no_text_is_escaped_in_what_is_written(tmp_path):
+    folder = os.fsencode(tmp_path)
+    np.save(tmp_path / "keys.npy", np.random.default_rng(0).standard_normal((40, 8)))
+    os.rename(folder + b"/keys.npy", folder + b"/ke\xffys.npy")
+    command = [sys.executable, "-m", "assocmem", "measure", "--store", "outer-product", "--keys", b"ke\xffys.npy"]
+    done = subprocess.run([*command, "--out", "found"], cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    for name in ("measured.csv", "measured.ndjson"):
+        assert Results.read(tmp_path / "found" / name).header["config"]["keys"] == "ke\\udcffys.npy"
+    missing = subprocess.run([*command[:-1], b"\xff.npy"], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
+
+
+def test_a_name_that_is_too_long_is_one_sentence(ask, tmp_path):
+    for words in (("reproduce", "--quick", "--out", "a" * 300), ("measure", "--keys", "a" * 300 + ".npy")):
+        said = ask(*words)
+        assert (said.status, said.out) == (2, "")
+        assert "File name too long" in said.err
+    with pytest.raises(FileFormatError, match="File name too long"):
+        Memory.load("a" * 300)
+    memory = Memory("softmax", d_k=2, d_v=2)
+    assert memory.save(tmp_path / ("a" * 243 + ".safetensors")).is_file()  # 255 characters, as long as names may be
+
+
+@pytest.mark.parametrize("path", [None, 3, b"x"])
+def test_a_path_that_is_none_is_refused_in_words(path):
+    with pytest.raises(InputError, match=r"`path` of Memory\.load must be a text or a path"):
+        Memory.load(path)
+
+
+def test_what_a_kill_left_is_swept_by_the_next_run_there_and_nothing_else(tmp_path):
+    old, new, folder = (tmp_path / f".assocmem-{digit * 16}" for digit in "abc")
+    others = [tmp_path / name for name in (".assocmem-xyz", ".assocmem", "assocmem-" + "a" * 16, ".other." + "a" * 16)]
+    folder.mkdir()
+    for path in (old, new, folder / "data.json", *others):
+        path.write_bytes(b"left")
+    for path in (old, folder, *others):
+        os.utime(path, (1, 1))
+    files.write_whole(tmp_path / "result", b"whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"result", new.name, *(path.name for path in others)}
+
+
+def test_two_runs_do_not_mix_in_one_folder(ask, tmp_path):
+    holder = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    claim = tmp_path / f"{files.CLAIM}{holder.pid}"
+    claim.touch()
+    words = ("reproduce", "--quick", "--only", "opening", "--out", tmp_path)
+    said = ask(*words)
+    assert (said.status, said.out) == (2, "")
+    assert f"another run of assocmem, process {holder.pid}, is writing to" in said.err
+    assert list(tmp_path.iterdir()) == [claim]
+    os.utime(claim, (1, 1))  # from before that process began: its number belonged to another
+    assert ask(*words).status == 0
+    claim.touch()
+    holder.communicate(b"\n")
+    assert ask(*words).status == 0  # it has ended
+    assert not list(tmp_path.glob(f"{files.CLAIM}*"))

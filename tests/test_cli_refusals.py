@@ -109,6 +109,7 @@ CASES = [
     ("capacity softmax --d-k 0", "--d-k"),
     ("capacity softmax --d-k -3", "--d-k"),
     ("capacity softmax --d-k 1e9", "--d-k"),
+    ("capacity softmax --d-k 99999999999999999999", "`--d-k` must be at most 2^53"),
     ("capacity softmax --ratio 0", "--ratio"),
     ("capacity softmax --ratio -1", "--ratio"),
     ("capacity softmax --ratio nan", "--ratio"),

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from assocmem.cli import run
-from assocmem.cli.reproduction import TITLE
+from assocmem.cli.reproducing import TITLE
 from assocmem.contract.results import Results
 from assocmem.experiments.catalogue import chosen, experiments
 from assocmem.experiments.experiment import Run, article

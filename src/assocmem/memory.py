@@ -220,6 +220,8 @@ class Memory:
 
         Raises FileFormatError where the file is missing, damaged or of another kind, or holds another store or size.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise InputError(f"`path` of Memory.load must be a text or a path; got {path!r}.")
         found, state, header = archive.load(path, like=like)
         key = str(header.get("key") or type(found).__name__)
         if store is not None:

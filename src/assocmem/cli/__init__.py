@@ -1,23 +1,25 @@
-"""The command line: parse, call, print; one sentence on failure.
+"""The command line: parse, call, print; one sentence on failure. A command is a function with typed arguments.
 
 Exit status: 0 all well, 1 a check failed, 2 bad input, 130 interrupted.
 """
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
+from assocmem.cli import describe, designing, exploring, inspecting, measuring, reproducing
+from assocmem.cli.arguments import StoreCommand, as_options
+from assocmem.cli.output import Stopped
 from assocmem.contract.errors import (
     AssocmemError,
     ConvergenceWarning,
@@ -27,22 +29,19 @@ from assocmem.contract.errors import (
 )
 
 INTERRUPTED = 130
-NEW_OBJECTS = 50_000
-"""How many more objects than before make Python look for cycles among them: ours are few, and mostly tables."""
 OWN_WARNINGS = (UnstableWarning, IllConditionedWarning, ConvergenceWarning, RoundingWarning)
 
 app = typer.Typer(
-    name="assocmem",
-    help="Associative memory stores: recall, capacity and theory on one ruler.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-
-
-class Stopped(Exception):  # noqa: N818  (no error: the user's wish)
-    """Ctrl-C came and was dealt with; the text says what is left of the work."""
+    name="assocmem", help="Associative memory stores: recall, capacity and theory on one ruler.", no_args_is_help=True,
+    add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
+)  # fmt: skip
+COMMANDS: dict[str, Callable[..., None]] = {
+    "list": describe.list_stores, "show": describe.show, "cite": describe.cite, "check": describe.check,
+    "capacity": measuring.capacity, "measure": measuring.measure, "design": designing.design,
+    "inspect": inspecting.inspect, "reproduce": reproducing.reproduce, "explore": exploring.explore,
+}  # fmt: skip
+for name, command in COMMANDS.items():
+    app.command(name, cls=StoreCommand if name in ("check", "capacity") else None)(command)
 
 
 def _version(wanted: bool) -> None:
@@ -55,14 +54,11 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version and stop.", callback=_version, is_eager=True
-    ),
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
     pass
-
-
-from assocmem.cli import describe, designing, exploring, inspecting, measuring, reproducing  # noqa: E402, F401  (commands register themselves on `app`)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -80,14 +76,12 @@ def run(arguments: list[str] | None = None) -> int:
     except Stopped as stop:
         return _failed(str(stop), INTERRUPTED)
     except AssocmemError as error:
-        from assocmem.cli.settings import as_options
-
         return _failed(as_options(str(error)))
     except TyperException as error:
-        words = getattr(error, "format_message", error.__str__)()
-        if not words.strip():  # no command at all: the help was shown
+        told = getattr(error, "format_message", error.__str__)()
+        if not told.strip():  # no command at all: the help was shown
             return 2
-        return _failed(f"{words.rstrip('.')}. See assocmem --help.")
+        return _failed(f"{told.rstrip('.')}. See assocmem --help.")
     except Exit as stop:
         return int(stop.exit_code)
     except (Abort, KeyboardInterrupt):
@@ -105,6 +99,9 @@ def run(arguments: list[str] | None = None) -> int:
             return _failed("stopped.", INTERRUPTED)
         if os.environ.get("ASSOCMEM_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and error.filename is None:
+            _enough()  # else Python fails once more when it closes
+            return _failed(f"the output cannot be written: {error.strerror}.")
         return _failed(f"{type(error).__name__}: {error} (ASSOCMEM_TRACEBACK=1 shows where).")
 
 
@@ -128,30 +125,23 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
-def _nowhere() -> TextIO:
-    """Return a stream for what is printed where the caller closed ours."""
-    return open(os.devnull, "w", encoding="utf-8")
-
-
 def _enough() -> int:
-    """Whoever reads our output has enough of it; what is left must not fail again when Python closes."""
+    """Let what is left of the output go nowhere: whoever reads it has enough of it, or it cannot be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
 
 def _failed(sentence: str, status: int = 2) -> int:
-    print(f"assocmem: {' '.join(sentence.split())}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"assocmem: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
     return status
 
 
 def main() -> None:
     """Entry point of the `assocmem` command; what the terminal's encoding lacks is shown as "?"."""
-    sys.stdout = sys.stdout or _nowhere()
-    sys.stderr = sys.stderr or _nowhere()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # the caller closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  (for as long as this process)
+        if isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    gc.set_threshold(NEW_OBJECTS)
-    status = run()
-    gc.freeze()  # nothing needs to be collected any more: with charts in memory Python closes 0.2 s sooner
-    sys.exit(status)
+    sys.exit(run())

@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from assocmem.cli import app
-from assocmem.cli.output import JSON_HELP, print_json, print_pairs, print_table
-from assocmem.cli.settings import SET_HELP, StoreCommand, settings_from
+from assocmem.cli.arguments import Json, Others, StoreName, made_store, settings_from, user_code
+from assocmem.cli.output import print_json, print_pairs, print_table
 from assocmem.contract.columns import number
+from assocmem.contract.errors import InputError
 
 if TYPE_CHECKING:
     from assocmem.contract.store import Store
     from assocmem.contract.traits import Traits
 
-STORE_HELP = "A store's key (see `assocmem list`) or your own MODULE:CLASS."
 
-
-@app.command("list")
-def list_stores(as_json: bool = typer.Option(False, "--json", help=JSON_HELP)) -> None:
+def list_stores(as_json: Json = False) -> None:
     """List every store: its key, what it does, whether its state stays bounded, and its source."""
     from assocmem import stores
     from assocmem.stores import entry
@@ -38,18 +35,13 @@ def list_stores(as_json: bool = typer.Option(False, "--json", help=JSON_HELP)) -
     )
 
 
-@app.command()
-def show(
-    store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
-    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
-) -> None:
+def show(store: StoreName, as_json: Json = False) -> None:
     """Show a store's card: equation, traits, state, cost, source, settings, capacity at d_k = 64."""
-    from assocmem.cli.user_code import made_store, own_summary, user_code
     from assocmem.stores import entry
 
     made = made_store(store)
     options = {} if ":" in store else {s.name: s.told for s in entry(store).settings if not s.tuning}
-    summary = own_summary(made) if ":" in store else entry(store).summary
+    summary = _own_summary(made) if ":" in store else entry(store).summary
     with user_code(store):
         capacity = _capacity_at_64(made)
         facts, state = _facts(made), _state_words(made)
@@ -77,27 +69,17 @@ def show(
     print_pairs(card)
 
 
-@app.command()
-def cite(store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP)) -> None:
+def cite(store: StoreName) -> None:
     """Print the BibTeX entry of the paper a store comes from."""
-    from assocmem.cli.user_code import made_store
-    from assocmem.contract.errors import InputError
-
     made = made_store(store)
     if made.source is None:
         raise InputError(f"the store {store!r} names no source; give its class an attribute `source`.")
     print(made.source.bibtex())
 
 
-@app.command(cls=StoreCommand)
-def check(
-    store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
-    others: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help=SET_HELP),
-    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
-) -> None:
+def check(store: StoreName, others: Others = [], as_json: Json = False) -> None:  # noqa: B006  (typer reads it)
     """Run the store contract on a store; exit status 1 and the reasons in words where it fails."""
     from assocmem.checks import contract
-    from assocmem.cli.user_code import made_store, user_code
 
     made = made_store(store, **settings_from(others))
     with user_code(store):
@@ -200,3 +182,13 @@ def _capacity_at_64(store: Store) -> dict[str, Any]:
         "value": prediction.value, "statistic": prediction.statistic, "reason": prediction.reason, "kind": kind,
         "theory_exact": None if kind is None else prediction.exact,
     }  # fmt: skip
+
+
+def _own_summary(store: Store) -> str:
+    """Return what a user's store says of itself: its summary, or the first line of its class's or function's text."""
+    if store.summary:
+        return store.summary
+    about: Any = store.settings().get("function", type(store))
+    first = (getattr(about, "func", about).__doc__ or "").strip().partition("\n")[0]
+    made_by_dataclass = first.startswith(f"{type(store).__name__}(")
+    return "–" if made_by_dataclass or not first else first

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assocmem.cli import app
-from assocmem.cli.output import JSON_HELP, print_json, print_pairs, print_table
-from assocmem.cli.settings import count, positive, within_one
+from assocmem.cli.arguments import Cosine, Json, Width, count
+from assocmem.cli.output import print_json, print_pairs, print_table
 from assocmem.contract.columns import number
 
 if TYPE_CHECKING:
@@ -17,16 +16,15 @@ if TYPE_CHECKING:
     from assocmem.theory import Design
 
 
-@app.command()
 def design(
-    d_k: int = typer.Option(64, "--d-k", min=1, help="Key width."),
-    memories: str = typer.Option(
-        ..., "--memories", metavar="M", help="Memories that must be served, the target included: 200000, 2e5 or 200k."
-    ),
-    ratio: float = typer.Option(1.0, "--ratio", help="Interference-to-signal ratio that is acceptable."),
-    cosine: float = typer.Option(1.0, "--query-cosine", help="Cosine between queries and stored keys."),
-    d_v: int = typer.Option(64, "--d-v", min=1, help="Value width, for the numbers held and the cost."),
-    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+    memories: Annotated[
+        str, typer.Option(metavar="M", help="Memories that must be served, the target included: 200000, 2e5 or 200k.")
+    ],
+    d_k: Width = 64,
+    ratio: Annotated[float, typer.Option(help="Interference-to-signal ratio that is acceptable.")] = 1.0,
+    cosine: Cosine = 1.0,
+    d_v: Annotated[int, typer.Option(min=1, help="Value width, for the numbers held and the cost.")] = 64,
+    as_json: Json = False,
 ) -> None:
     """Say how sharp attention must be for M memories, and which other stores would do."""
     from assocmem.lab.requirements import requirements
@@ -34,8 +32,6 @@ def design(
     from assocmem.theory import design as rule
 
     wanted = count("--memories", memories)
-    positive("--ratio", ratio)
-    within_one("--query-cosine", cosine)
     answer = rule(d_k, wanted, ratio, cosine)
     usual = usual_scale(answer)
     others = requirements(d_k, d_v, wanted, ratio, cosine)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from assocmem.cli import app
 
-
-@app.command()
 def explore(
-    port: int = typer.Option(8765, "--port", help="Port on this machine; 0 takes any free one."),
-    browser: bool = typer.Option(True, "--browser/--no-browser", help="Open the page in the browser."),
-    export: Path | None = typer.Option(
-        None, "--export", metavar="DIR|FILE.html", help="Write the page instead: a folder of static files, or one file."
-    ),
+    port: Annotated[int, typer.Option(help="Port on this machine; 0 takes any free one.")] = 8765,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR|FILE.html", help="Write the page instead: a folder of static files, or one file."),
+    ] = None,
 ) -> None:
     """Open the interactive page: fill a memory, watch it drown, make it recover."""
-    if export is not None:
-        from assocmem.page import export as files
+    if export is None:
+        from assocmem.page.server import serve
 
-        files.export(export)
+        serve(port, browser=browser)
         return
-    from assocmem.page.server import serve
+    from assocmem.page import export as files
 
-    serve(port, browser=browser)
+    files.export(export)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from assocmem.cli import Stopped, app
-from assocmem.cli.output import JSON_HELP, print_json, print_pairs, print_table, progress_bar
-from assocmem.cli.settings import count, writable
+from assocmem.cli.arguments import Json, Workers, count, writable
+from assocmem.cli.output import Stopped, print_json, print_pairs, print_table, progress_bar
 from assocmem.contract.columns import number
 from assocmem.contract.errors import InputError, MissingExtraError
 
@@ -32,27 +31,25 @@ SAMPLE = (
 )
 
 
-@app.command()
 def inspect(
-    model: Path = typer.Argument(..., metavar="MODEL", help="A Hugging Face folder, .safetensors or .gguf file."),
-    text: Path | None = typer.Option(
-        None, "--text", metavar="FILE", help="A text; or .npy: tokens' numbers, or pixels (3, h, w). Default: a sample."
-    ),
-    tokens: int | None = typer.Option(None, "--tokens", min=2, help="Read only so many of the first tokens."),
-    layers: str | None = typer.Option(
-        None, "--layers", metavar="8:12", help="These layers only: 3, or 8:12 (8 to 11)."
-    ),
-    what: str | None = typer.Option(None, "--what", help="attention, mlp, embedding; several with commas."),
-    contexts: str = typer.Option(
-        "4k,32k,128k", "--contexts", help="Numbers of keys that heads might serve; k is 1,024."
-    ),
-    target: str = typer.Option("strongest", "--target", help="The key a query asks for: strongest, own or next."),
-    drop: str | None = typer.Option(None, "--drop", metavar="0,1", help="Keys left out; default: key 0 where causal."),
-    head: str | None = typer.Option(None, "--head", metavar="10.4", help="One head in depth: LAYER.HEAD."),
-    mlp: int | None = typer.Option(None, "--mlp", min=0, help="One layer's MLP in depth."),
-    out: Path | None = typer.Option(None, "--out", help="Folder for heads.csv, contexts.csv and a page of all heads."),
-    workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
-    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A Hugging Face folder, .safetensors or .gguf file.")],
+    text: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A text; or .npy: tokens' numbers, or pixels (3, h, w). Default: a sample."),
+    ] = None,
+    tokens: Annotated[int | None, typer.Option(min=2, help="Read only so many of the first tokens.")] = None,
+    layers: Annotated[str | None, typer.Option(metavar="8:12", help="These layers only: 3, or 8:12 (8 to 11).")] = None,
+    what: Annotated[str | None, typer.Option(help="attention, mlp, embedding; several with commas.")] = None,
+    contexts: Annotated[str, typer.Option(help="Numbers of keys that heads might serve; k is 1,024.")] = "4k,32k,128k",
+    target: Annotated[str, typer.Option(help="The key a query asks for: strongest, own or next.")] = "strongest",
+    drop: Annotated[str | None, typer.Option(metavar="0,1", help="Keys left out; default: key 0 where causal.")] = None,
+    head: Annotated[str | None, typer.Option(metavar="10.4", help="One head in depth: LAYER.HEAD.")] = None,
+    mlp: Annotated[int | None, typer.Option(min=0, help="One layer's MLP in depth.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for heads.csv, contexts.csv and a page of all heads.")
+    ] = None,
+    workers: Workers = None,
+    as_json: Json = False,
 ) -> None:
     """Open a trained model and see what its layers hold: heads, MLPs and embedding as memories."""
     from assocmem.lab.heads import COLUMNS, heads_of_trace

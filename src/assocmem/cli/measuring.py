@@ -4,47 +4,54 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any
 
 import typer
 
-from assocmem.cli import app
-from assocmem.cli.describe import STORE_HELP
-from assocmem.cli.output import JSON_HELP, print_json, print_pairs, print_table, progress_bar
-from assocmem.cli.settings import SET_HELP, StoreCommand, measurable, settings_from, within_one, writable
+from assocmem.cli.arguments import (
+    Cosine,
+    Json,
+    MaxMemories,
+    Others,
+    Ratio,
+    Seed,
+    StoreName,
+    Width,
+    Workers,
+    made_store,
+    settings_from,
+    user_code,
+    writable,
+)
+from assocmem.cli.output import print_json, print_pairs, print_table, progress_bar, written
 from assocmem.contract.columns import interval, number
 from assocmem.contract.errors import InputError
 
 
-@app.command(cls=StoreCommand)
 def capacity(
-    store: str = typer.Argument(..., metavar="STORE", help=STORE_HELP),
-    d_k: int = typer.Option(64, "--d-k", min=1, help="Key width."),
-    others: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help=SET_HELP),
-    ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
-    cosine: float = typer.Option(1.0, "--query-cosine", help="Cosine between queries and stored keys."),
-    sampler: str = typer.Option("auto", "--sampler", help="auto, similarities or keys."),
-    statistic: str | None = typer.Option(None, "--statistic", help="Of the ratio over trials: rms, mean or median."),
-    max_memories: int | None = typer.Option(None, "--max-memories", min=2, help="Largest M to look at."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
-    workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
-    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+    store: StoreName,
+    others: Others = [],  # noqa: B006  (typer reads it)
+    d_k: Width = 64,
+    ratio: Ratio = 1.0,
+    cosine: Cosine = 1.0,
+    sampler: Annotated[str, typer.Option(help="auto, similarities or keys.")] = "auto",
+    statistic: Annotated[str | None, typer.Option(help="Of the ratio over trials: rms, mean or median.")] = None,
+    max_memories: MaxMemories = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    as_json: Json = False,
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
-    from assocmem.cli.user_code import made_store, user_code
     from assocmem.contract.columns import meanings
     from assocmem.contract.results import setting
     from assocmem.lab.capacity import capacity as measure_capacity
 
     settings = settings_from(others)
-    measurable("--ratio", ratio)
-    within_one("--query-cosine", cosine)
     made = made_store(store, **settings)
     with user_code(store), progress_bar("measuring", hidden=as_json) as report:
         found = measure_capacity(
             (store, made), d_k, seed=seed, threshold=ratio, cosine=cosine, sampler=sampler, largest=max_memories,
-            statistic=_statistic(statistic),
-            workers=workers, progress=report,
+            statistic=statistic, workers=workers, progress=report,  # type: ignore[arg-type]
         )  # fmt: skip
     row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
     if as_json:
@@ -72,28 +79,28 @@ def capacity(
     )
 
 
-@app.command()
 def measure(
-    keys: str = typer.Option(
-        ..., "--keys", metavar="FILE", help=".npy, .npz or .safetensors; FILE:NAME picks an array."
-    ),
-    values: str | None = typer.Option(None, "--values", metavar="FILE", help="Values; random ones by default."),
-    queries: str | None = typer.Option(None, "--queries", metavar="FILE", help="Queries; the stored keys by default."),
-    targets: str | None = typer.Option(None, "--targets", metavar="FILE", help="For each query the row it asks for."),
-    stores: list[str] = typer.Option([], "--store", help="A store's key or MODULE:CLASS; may be given several times."),
-    beta: float | None = typer.Option(None, "--beta", help="Sharpness of the stores that have one."),
-    centre: bool = typer.Option(False, "--centre", "--center", help="Also measure the keys minus their mean."),
-    whiten: bool = typer.Option(False, "--whiten", help="Also measure the keys whitened."),
-    normalise: bool = typer.Option(False, "--normalise", help="Scale every key to length 1."),
-    ratio: float = typer.Option(1.0, "--ratio", help="The interference-to-signal ratio that counts as failure."),
-    max_memories: int | None = typer.Option(None, "--max-memories", min=2, help="Largest M to measure."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
-    workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
-    out: Path | None = typer.Option(None, "--out", help="Folder for the whole curve as CSV and NDJSON."),
-    as_json: bool = typer.Option(False, "--json", help=JSON_HELP),
+    keys: Annotated[str, typer.Option(metavar="FILE", help=".npy, .npz or .safetensors; FILE:NAME picks an array.")],
+    values: Annotated[str | None, typer.Option(metavar="FILE", help="Values; random ones by default.")] = None,
+    queries: Annotated[str | None, typer.Option(metavar="FILE", help="Queries; the stored keys by default.")] = None,
+    targets: Annotated[str | None, typer.Option(metavar="FILE", help="For each query the row it asks for.")] = None,
+    stores: Annotated[
+        list[str], typer.Option("--store", help="A store's key or MODULE:CLASS; may be given several times.")
+    ] = [],  # noqa: B006  (typer reads it)
+    beta: Annotated[float | None, typer.Option(help="Sharpness of the stores that have one.")] = None,
+    centre: Annotated[
+        bool, typer.Option("--centre", "--center", help="Also measure the keys minus their mean.")
+    ] = False,
+    whiten: Annotated[bool, typer.Option("--whiten", help="Also measure the keys whitened.")] = False,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Scale every key to length 1.")] = False,
+    ratio: Ratio = 1.0,
+    max_memories: MaxMemories = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the whole curve as CSV and NDJSON.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Measure your own keys: ratio, capacity and geometry, raw and (if asked) centred and whitened."""
-    from assocmem.cli.user_code import user_code
     from assocmem.contract.columns import meanings
     from assocmem.inputs import read_matrix, read_targets
     from assocmem.inputs.files import came_as
@@ -101,7 +108,6 @@ def measure(
 
     if (queries is None) != (targets is None):
         raise InputError("`--queries` and `--targets` go together: which row does each query ask for?")
-    measurable("--ratio", ratio)
     if out is not None:
         writable(out)
     chosen = _made(stores) or None
@@ -118,7 +124,9 @@ def measure(
             largest=max_memories, threshold=ratio, seed=seed, workers=workers, progress=report, came=came_as(keys),
         )  # fmt: skip
     if out is not None:
-        _write(out, found, {"keys": Path(keys).name, "preparations": preparations, "normalise": normalise}, seed)
+        _write(
+            out, found, {"keys": written(Path(keys).name), "preparations": preparations, "normalise": normalise}, seed
+        )
     if as_json:
         data = {"capacities": found.capacities, "geometry": found.geometry, "curve": found.curve, "words": found.words}
         print_json(data, meanings([*found.capacities, *found.geometry, *found.curve]))
@@ -126,15 +134,6 @@ def measure(
     _print_measurement(found, array.shape)
     if out is not None:
         print(f"The whole curve is in {out / 'measured.csv'}.")
-
-
-def _statistic(name: str | None) -> Any:
-    """Return the name of a statistic, None for the store's usual one (InputError for another name)."""
-    from assocmem.contract.estimate import Statistic
-
-    if name not in (None, *get_args(Statistic)):
-        raise InputError(f"`--statistic` must be one of {', '.join(get_args(Statistic))}; got {name!r}.")
-    return name
 
 
 def _settings_words(store: Any, d_k: int) -> str:
@@ -157,7 +156,6 @@ def _in_words(value: Any) -> str:
 
 def _made(stores: list[str]) -> list[Any]:
     """Return the stores as the lab takes them: keys as they are, a user's own made."""
-    from assocmem.cli.user_code import made_store
     from assocmem.stores import entry
 
     for store in stores:

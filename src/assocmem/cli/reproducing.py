@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assocmem.cli import Stopped, app
-from assocmem.cli.output import print_table
-from assocmem.cli.settings import writable
+from assocmem.cli.arguments import Seed, Workers, writable
+from assocmem.cli.output import Stopped, print_table
 from assocmem.contract.errors import InputError
+from assocmem.contract.files import claimed, write_whole
+from assocmem.contract.results import as_json
 
-OUT = Path("reproduced")
+if TYPE_CHECKING:
+    from assocmem.contract.results import Results
+    from assocmem.experiments.experiment import Experiment, Run
+    from assocmem.kernels.compute import Helpers
+
+TITLE = "assocmem: how many memories fit, and what makes recall fail"
 TABLE_TITLE = "Every printed number, repeated (root mean squares over trials; of the optimal linear store medians)"
+LISTEN = 0.2
+"""Seconds after which Ctrl-C is noticed while another process measures."""
 
 
-@app.command()
 def reproduce(
-    only: list[str] = typer.Option([], "--only", help="An experiment's name; may be given several times."),
-    quick: bool = typer.Option(False, "--quick", help="Fewer trials and smaller M, no PDF and SVG: a few seconds."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Seed of all random streams."),
-    out: Path = typer.Option(OUT, "--out", help="Folder to write."),
-    workers: int | None = typer.Option(None, "--workers", min=1, help="Threads; by default all cores."),
+    only: Annotated[list[str], typer.Option(help="An experiment's name; may be given several times.")] = [],  # noqa: B006
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer trials, smaller M, no PDF and SVG: some seconds.")
+    ] = False,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("reproduced"),
+    workers: Workers = None,
 ) -> None:
     """Repeat every number, curve and table of the article, each beside its exact theory, into a folder.
 
@@ -33,34 +45,35 @@ def reproduce(
     and verdict.json: each printed number beside ours, with interval, exact value and a verdict in words.
     """
     began = time.perf_counter()
-    from assocmem.cli.reproduction import Reproduction
-    from assocmem.kernels.compute import Helpers
+    from assocmem.kernels.compute import Helpers, one_blas_thread
     from assocmem.report.export import warm
 
-    if only:
-        _known(only)
+    if only:  # a name that is none is refused before anything starts
+        _chosen(only)
     writable(out)
-    _own_folder(out)
-    if quick and workers is None:
-        workers = 1  # its tasks are small, and charts are drawn beside
+    page = out / "index.html"
+    if page.exists() and not (out / "verdict.json").exists():
+        raise InputError(f"{page} is there and not from a run of assocmem; name another folder with --out.")
     with Helpers(1) as drawer, Helpers(1) as aside:
         drawer.submit(warm)  # what draws is loaded while what measures is
-        from assocmem.experiments import catalogue
+        wanted = _chosen(only)
         from assocmem.experiments.experiment import Run
 
-        wanted = catalogue.chosen(only)
-        made = Reproduction(out, Run(seed=seed, quick=quick, workers=workers), drawer, aside)
-        interrupted = made.measure(wanted)
-        seconds = time.perf_counter() - began
-        try:
-            rows = made.finish(wanted, seconds=seconds)
-        except KeyboardInterrupt:  # little is left to do
-            interrupted = True
-            rows = made.finish(wanted, seconds=seconds)
+        # The tasks of a quick run are small, and its charts are drawn beside.
+        run = Run(seed=seed, quick=quick, workers=1 if quick and workers is None else workers)
+        reproduction = _Reproduction(out, run, drawer, aside)
+        with claimed(out), one_blas_thread:
+            interrupted = reproduction.measure(wanted)
+            seconds = time.perf_counter() - began
+            try:
+                rows = reproduction.finish(wanted, seconds=seconds)
+            except KeyboardInterrupt:  # little is left to do
+                interrupted = True
+                rows = reproduction.finish(wanted, seconds=seconds)
     _print_verdicts(rows)
-    done = len(made.results)
-    print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {out / 'index.html'}")
-    older = [e.name for e in catalogue.experiments() if e not in wanted and (out / f"{e.name}.ndjson").exists()]
+    done = len(reproduction.charts)
+    print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {page}")
+    older = [e.name for e in _chosen([]) if e not in wanted and (out / f"{e.name}.ndjson").exists()]
     if older:
         print(f"note: files of an earlier run stay in {out}, outside this report: {', '.join(older)}.")
     if interrupted:
@@ -69,18 +82,120 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _own_folder(out: Path) -> None:
-    """Refuse a folder with an index.html of somebody else's."""
-    page = out / "index.html"
-    if page.exists() and not (out / "verdict.json").exists():
-        raise InputError(f"{page} is there and not from a run of assocmem; name another folder with --out.")
-
-
-def _known(names: Sequence[str]) -> None:
-    """Refuse an unknown name before anything starts."""
+def _chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
     from assocmem.experiments import catalogue
 
-    catalogue.chosen(list(names))
+    return catalogue.chosen(names)
+
+
+@dataclass
+class _Reproduction:
+    """Where a run writes, how it is made, the processes beside it, and what it has so far.
+
+    drawer: makes pictures. aside: measures what is mostly Python's own (`Experiment.scripted`), which threads don't
+    speed up, on one core while this process measures the rest; not in a quick run or with one worker.
+    """
+
+    out: Path
+    run: Run
+    drawer: Helpers
+    aside: Helpers
+    charts: dict[str, str] = field(default_factory=dict)
+    _results: list[Results] = field(default_factory=list)
+    _drawing: list[Future[list[Path]]] = field(default_factory=list)
+    _in_hand: Results | None = None
+
+    def measure(self, wanted: Sequence[Experiment]) -> bool:
+        """Measure, write and send to the drawer every experiment; return whether Ctrl-C stopped it."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        _load()
+        aside: dict[str, Future[Results]] = {}
+        columns = (TextColumn("{task.description:16}"), BarColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bars:
+            try:
+                if not self.run.quick and self.run.workers != 1:
+                    alone = replace(self.run, workers=1)
+                    aside |= {e.name: self.aside.submit(e.run, alone) for e in wanted if e.scripted}
+                # A quick run is over when the last chart is drawn: what is slow to measure and quick to draw goes last.
+                for experiment in sorted(wanted, key=lambda one: self.run.quick and one.slow):
+                    if experiment.name not in aside:
+                        task = bars.add_task(experiment.name, total=1.0)
+
+                        def report(done: int, total: int, at: Any = task) -> None:
+                            bars.update(at, completed=done / max(1, total))
+
+                        self._keep(experiment.run(self.run, report))
+                        bars.update(task, completed=1.0)
+                for name, measuring in aside.items():
+                    task = bars.add_task(name, total=None)
+                    while not wait([measuring], timeout=LISTEN).done:
+                        pass  # polars takes signals over in a way that doesn't wake a wait without end
+                    self._keep(measuring.result())
+                    bars.update(task, total=1, completed=1)
+            except KeyboardInterrupt:
+                done = [measuring for measuring in aside.values() if measuring.done()]
+                self.aside.end()
+                # What was measured is kept, and what was only being written and laid out.
+                for found in [self._in_hand, *(one.result() for one in done if one.exception() is None)]:
+                    if found is not None and found.name not in self.charts:
+                        self._keep(found)
+                return True
+        return False
+
+    def _keep(self, found: Results) -> None:
+        """Have a result drawn, and write it meanwhile; its chart is laid out here, for the report too."""
+        from assocmem.report.export import FORMATS, PNG_SCALE, write_pictures
+        from assocmem.report.figures import specification
+        from assocmem.report.html import inline_chart
+
+        self._in_hand = found
+        formats, scale = (("png",), 1.0) if self.run.quick else (FORMATS, PNG_SCALE)
+        try:
+            spec = specification(found)
+            self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
+        finally:  # a chart that fails takes no table with it
+            found.write(self.out)
+        self.charts[found.name] = inline_chart(spec)
+        self._results.append(found)
+        self._in_hand = None
+
+    def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
+        """Wait for the charts, then write verdict.json and index.html; return the verdicts."""
+        from assocmem._version import __version__
+        from assocmem.experiments.verdict import DEFINITIONS, verdicts
+        from assocmem.report.html import write_report
+
+        names = [e.name for e in wanted]
+        results = sorted(self._results, key=lambda found: names.index(found.name))
+        rows = verdicts(results)
+        unfinished = [name for name in names if name not in self.charts]
+        facts = {
+            "assocmem": __version__, "seed": self.run.seed, "quick": self.run.quick,
+            "seconds measuring": round(seconds, 1), "python": platform.python_version(), "machine": platform.platform(),
+        }  # fmt: skip
+        document = {"definitions": DEFINITIONS, "run": facts, "unfinished": unfinished, "verdicts": rows}
+        write_whole(self.out / "verdict.json", as_json(document, indent=1).encode())
+        for drawn in self._drawing:
+            drawn.result()
+        self.drawer.shutdown(wait=False)  # it ends while the report is written
+        write_report(
+            self.out / "index.html", results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished,
+            charts=self.charts,
+        )  # fmt: skip
+        return rows
+
+
+def _load() -> None:
+    """Load what is needed at the end too: Ctrl-C in the midst of an import would leave it half there."""
+    import altair  # noqa: F401
+    import jinja2  # noqa: F401
+    import polars  # noqa: F401
+    import scipy.special  # noqa: F401
+
+    from assocmem.experiments import verdict  # noqa: F401
+    from assocmem.report import export, figures, html  # noqa: F401
 
 
 def _print_verdicts(rows: Sequence[dict[str, Any]]) -> None:

@@ -1,14 +1,68 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and folders that one run at a time writes to."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from assocmem.contract.errors import InputError
+
+TEMPORARY = re.compile(r"\.assocmem-[0-9a-f]{16}")
+CLAIM = ".assocmem-run-"
+OLD = 3600.0
+"""Seconds after which a temporary file that nobody has written to was left by a killed run."""
+
+
+def temporary_in(folder: Path) -> Path:
+    """Return a new name in a folder for what is not finished; the next run there sweeps it where it was left."""
+    _sweep(folder)
+    return folder / f".assocmem-{secrets.token_hex(8)}"
+
+
+@cache
+def _sweep(folder: Path) -> None:
+    """Remove what killed runs left in a folder: our own temporary files and folders, only old ones."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if TEMPORARY.fullmatch(entry.name) and time.time() - entry.stat(follow_symlinks=False).st_mtime > OLD:
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    os.unlink(entry.path)
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Write to a folder alone; InputError where another run that is alive does."""
+    import psutil
+
+    mine = folder / f"{CLAIM}{os.getpid()}"
+    mine.touch()
+    try:
+        for other in folder.glob(f"{CLAIM}*"):
+            if other == mine:
+                continue
+            try:  # a later process of the same number is no run that began before the claim
+                alive = psutil.Process(int(other.name.removeprefix(CLAIM))).create_time() <= other.stat().st_mtime + 1
+            except (psutil.Error, ValueError, OSError):
+                alive = False
+            if alive:
+                raise InputError(
+                    f"another run of assocmem, process {other.name.removeprefix(CLAIM)}, is writing to {folder}; wait "
+                    "until it has ended, or name another folder with --out."
+                )
+            other.unlink(missing_ok=True)
+        yield
+    finally:
+        mine.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes | Callable[[str], None]) -> Path:
@@ -25,7 +79,7 @@ def write_whole(path: Path, content: bytes | Callable[[str], None]) -> Path:
         if mode is not None and not stat.S_ISREG(mode):
             raise InputError(f"cannot write {path}: what stands there is no regular file; choose another name.")
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        beside = temporary_in(target.parent)
         # A file made by open has the mode that every new file gets here.
         with open(beside, "xb") as file:
             temporary = beside

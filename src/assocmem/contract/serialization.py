@@ -107,9 +107,9 @@ def _write(file: str, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
     from safetensors import SafetensorError, safe_open
 
-    if not file.is_file():
-        raise FileFormatError(f"there is no file {file}.")
     try:
+        if not file.is_file():
+            raise FileFormatError(f"there is no file {file}.")
         with safe_open(file, framework="np") as opened:
             text = (opened.metadata() or {}).get("assocmem")
             if text is None:

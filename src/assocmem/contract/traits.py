@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -30,7 +31,8 @@ class Source:
         """First author's family name, year and first long title word, in lower case."""
         family = self.authors.split(" and ")[0].split(",")[0].split()[-1]
         words = [w for w in "".join(c if c.isalnum() else " " for c in self.title).split() if len(w) > 3]
-        return f"{family}{self.year}{words[0] if words else ''}".lower()
+        key = f"{family}{self.year}{words[0] if words else ''}".lower()
+        return unicodedata.normalize("NFKD", key).encode("ascii", "ignore").decode()
 
     def bibtex(self) -> str:
         """Return the BibTeX entry of this source."""
@@ -43,9 +45,28 @@ class Source:
             fields |= {"eprint": self.arxiv, "archiveprefix": "arXiv"}
         if self.doi:
             fields["doi"] = self.doi
-        body = ",\n".join(f"  {name:<13} = {{{text}}}" for name, text in fields.items())
+        body = ",\n".join(f"  {name:<13} = {{{_in_tex(text)}}}" for name, text in fields.items())
         kind = "article" if "journal" in fields else "misc"
         return f"@{kind}{{{self.cite_key},\n{body}\n}}"
+
+
+_ACCENTS = dict(
+    zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327\u0328", "`'^~=u.\"rHvck", strict=True)
+)
+_LETTERS = dict(zip("ßøØłŁæÆœŒ", ["ss", "o", "O", "l", "L", "ae", "AE", "oe", "OE"], strict=True))
+
+
+def _in_tex(text: str) -> str:
+    """Return a text in ASCII: letters with accents as TeX writes them, so that every encoding keeps them."""
+    parts: list[str] = []
+    for letter in unicodedata.normalize("NFD", text):
+        if letter in _ACCENTS and parts:
+            parts[-1] = f"{{\\{_ACCENTS[letter]}{{{parts[-1]}}}}}"
+        elif letter in _LETTERS:
+            parts.append(f"{{\\{_LETTERS[letter]}}}")
+        else:
+            parts.append(letter if letter.isascii() else f'{{\\symbol{{"{ord(letter):04X}}}}}')
+    return "".join(parts)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,41 @@ PRINTED_BOUND = 2e6  # "not reached, over 2000000"
 Row = dict[str, Any]
 
 
+DEFINITIONS = {
+    "group": "the part of the article: linear curves, capacities, bars (weights of single memories), sharpness rules",
+    "name": "what the number is, and of which store",
+    "printed": "the article's number; a text where it prints words; null where it shows a curve and prints no number",
+    "value": "our measurement (of multiples: our capacity over the linear store's exact one); null for a capacity "
+    "that was not reached",
+    "low, high": "95 % interval over trials; null where there is none",
+    "statistic": "of the ratio over trials: rms, its root mean square, or median; a capacity is where that statistic "
+    "reaches 1",
+    "sampler": "keys: keys and values are drawn, written to the store and recalled; similarities: only the "
+    "similarities of a query to the other stored keys are drawn, by their exact law for random unit keys; "
+    "similarities, tilted: the same, the large ones drawn more often and weighted back (importance sampling)",
+    "n_trials": "independent trials behind the value; a trial is one store filled anew with M random pairs (or with "
+    "their similarities) and asked for pairs that it holds; for a capacity the fewest at any M measured",
+    "seed": "of the random streams; the same seed and version give the same numbers",
+    "exact": "the value by theory for uniform unit keys at finite width, M counting the target; for the optimal "
+    "linear store above M = d_k an approximation (error below 0.3 %); null where theory has none, or none up to the "
+    "largest M looked at (reason then says where it is)",
+    "exact_kind": "exact, or approximate (the optimal linear store above M = d_k); null where exact is null",
+    "exact_in_interval": "whether the interval holds the exact value; one in twenty is false by the meaning of 95 %, "
+    "and some rows share a measurement; null where that can't be asked: exact is approximate (the optimal linear "
+    "store's medians), null, or 0 (recall without interference: what is measured, near 1e-15, is rounding)",
+    "ratio": "length of the interference divided by the length of the signal, dimensionless",
+    "capacity": "the number of memories, the target included, at which the named statistic of the ratio reaches 1",
+    "verdict": "agrees: ours, or its interval, meets the printed number widened by half a unit of its last digit, "
+    "which in a whole number is the last that is no zero (below a lone 1, as in 0.0001, by half a unit of the next "
+    "digit), and 'a few dozen' is read as 24 to 72; what is printed as 'about' is held to the same rule; explained: "
+    "it does not meet, and the reason accounts for the difference; not printed: there is no number to meet; differs: "
+    "no reason accounts for the difference",
+    "reason": "what accounts for the verdict; empty where the numbers simply agree",
+    "unfinished": "experiments that were asked for and did not finish; their numbers have no rows",
+}
+"""What the columns of a verdict mean."""
+
+
 def verdicts(results: Iterable[Results]) -> list[Row]:
     """Return one row for every printed number whose experiment is among `results`, and for a curve without one.
 

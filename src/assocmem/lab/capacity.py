@@ -13,9 +13,10 @@ from assocmem import theory
 from assocmem.contract.columns import interval, number
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.requirement import is_number, is_whole
 from assocmem.contract.results import Row
 from assocmem.inputs import Law
+from assocmem.inputs.directions import checked_cosine
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.importance_sampling import tilt_for, tilted_mean_squares, too_sharp
 from assocmem.lab.keys import Keys, estimator_of
@@ -43,6 +44,9 @@ ROUGH = 0.1
 TRIALS_BY_KEYS, FEWEST_TRIALS_BY_KEYS = 12, 8
 
 Curve = dict[int, Estimate]
+
+HIGHEST, WIDEST = 1e100, 1 << 53
+"""Largest ratio whose square, and that of any M with it, is a float; largest width."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,13 +135,18 @@ def capacity(
     >>> found
     outer-product, d_k = 64: capacity measured 65.02 (64.66 to 65.37); by theory 65; rms ratio of 1, query cosine 1
     """
+    cosine = checked_cosine(cosine)
+    if not (is_number(threshold) and 0 < threshold <= HIGHEST):
+        raise InputError(
+            f"`threshold` must be a finite number > 0, and is measured up to {HIGHEST:g}; got {threshold!r}."
+        )
+    if is_whole(d_k) and d_k > WIDEST:
+        raise InputError(f"`d_k` must be at most 2^53, the last whole number that floats count; got {d_k}.")
     for name, given, least in (("d_k", d_k, 1), ("d_v", d_v, 1), ("largest", largest, 2)):
         if not (is_whole(given, least) or (given is None and name == "largest")):
             raise InputError(f"`{name}` must be a whole number >= {least}; got {given!r}.")
     one = labelled(store)
     by_keys = _by_keys(one, d_k, sampler, keys, cosine)
-    if not (math.isfinite(threshold) and threshold > 0):
-        raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
     if not 0 < precision < 1:
         raise InputError(f"`precision` must lie between 0 and 1; got {precision!r}.")
     chosen: Statistic = statistic or ("rms" if one.store.traits.linear_in_values != "no" else "median")

@@ -1,0 +1,188 @@
+"""What commands take: options that several share, settings of stores as these declare them, a user's own store."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from assocmem.cli.output import print_pairs
+from assocmem.contract.errors import AssocmemError, InputError, place_of
+
+StoreName = Annotated[
+    str, typer.Argument(metavar="STORE", help="A store's key (see `assocmem list`) or your own MODULE:CLASS.")
+]
+Width = Annotated[int, typer.Option("--d-k", min=1, help="Key width.")]
+Cosine = Annotated[float, typer.Option("--query-cosine", help="Cosine between queries and stored keys.")]
+Ratio = Annotated[float, typer.Option("--ratio", help="The interference-to-signal ratio that counts as failure.")]
+MaxMemories = Annotated[int | None, typer.Option("--max-memories", min=2, help="Largest M to look at.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random streams.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Threads; by default all cores.")]
+Others = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the store; as an option too, --NAME VALUE."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with the definition of every quantity, not a table.")]
+
+OPTIONS = {
+    "threshold": "--ratio", "ratio": "--ratio", "n_memories": "--memories", "cosine": "--query-cosine", "d": "--d-k",
+    "d_k": "--d-k", "d_v": "--d-v", "largest": "--max-memories", "sampler": "--sampler", "workers": "--workers",
+    "seed": "--seed", "statistic": "--statistic",
+}  # fmt: skip
+"""What the arguments that errors name are called at the command line."""
+
+
+def as_options(sentence: str) -> str:
+    """Return an error's sentence with arguments' names in backticks turned into the options that stand for them.
+
+    >>> as_options("`cosine` must lie in [-1, 1]; got 2.")
+    '`--query-cosine` must lie in [-1, 1]; got 2.'
+    """
+    return re.sub(r"`(\w+)`", lambda found: f"`{OPTIONS.get(found[1], found[1])}`", sentence)
+
+
+class StoreCommand(TyperCommand):
+    """A command that takes the settings of its store as options too: `--name value` is `--set name=value`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Turn the options that are settings of registered stores, or any of a user's own, into those of `--set`."""
+        own = {option for param in self.get_params(ctx) for option in (*param.opts, *param.secondary_opts)}
+        anything = any(":" in word for word in args)
+        given, left = iter(args), []
+        for word in given:
+            flag, sign, value = word.partition("=")
+            name = flag[2:].replace("-", "_")
+            if flag[:2] == "--" and flag not in own and name.isidentifier() and (anything or name in _declared([])):
+                if not sign and (value := next(given, "")) == "":
+                    raise InputError(f"`{flag}` needs a value.")
+                word = f"--set={name}={value}"
+            left.append(word)
+        return super().parse_args(ctx, left)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, and the settings that are options."""
+        super().format_help(ctx, formatter)
+        own = {option for param in self.get_params(ctx) for option in param.opts}
+        flags = {f"--{name.replace('_', '-')}": text for name, text in _declared(sys.argv).items()}
+        print("Settings of the store, as options:")
+        print_pairs({flag: text for flag, text in flags.items() if flag not in own})
+
+
+def _declared(words: Sequence[str]) -> dict[str, str]:
+    """Return what is said of every setting that the store named in `words` takes, or which stores take it."""
+    from assocmem import stores
+
+    every = {key: stores.entry(key).settings for key in stores.names()}
+    named = next((every[word] for word in words if word in every), None)
+    if named is not None:
+        return {setting.name: setting.told for setting in named}
+    takers: dict[str, list[str]] = {}
+    for key, settings in every.items():
+        for setting in settings:
+            takers.setdefault(setting.name, []).append(key)
+    return {name: f"of {', '.join(keys)}" for name, keys in sorted(takers.items())}
+
+
+def settings_from(others: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that were given as NAME=VALUE."""
+    given: dict[str, Any] = {}
+    for text in others:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise InputError(f"`--set` wants NAME=VALUE, such as ridge=0.1; got {text!r}.")
+        given[name.strip().replace("-", "_")] = parse(value.strip())
+    return given
+
+
+def parse(text: str) -> Any:
+    """Return the value that a setting's text stands for: a number (also 1e3, inf), true, false, none, or the text.
+
+    >>> parse("1e3"), parse("2"), parse("outer"), parse("true")
+    (1000.0, 2, 'outer', True)
+    """
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    if text.startswith(("[", "{")):
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"a setting holds {text!r}, which is not valid JSON: {error.msg}.") from error
+    return text
+
+
+def count(option: str, text: str) -> float:
+    """Return the number of memories that a text stands for: 200000, 2e5 or 200k (k, M, G: 1e3, 1e6, 1e9).
+
+    >>> count("--memories", "200k"), count("--memories", "2e5")
+    (200000.0, 200000.0)
+    """
+    factor = {"k": 1e3, "m": 1e6, "g": 1e9}.get(text[-1:].lower(), 1.0)
+    try:
+        number = float(text[:-1] if factor > 1 else text) * factor
+    except ValueError as error:
+        raise InputError(f"`{option}` must be a number such as 200000, 2e5 or 200k; got {text!r}.") from error
+    if not (math.isfinite(number) and number >= 1):
+        raise InputError(f"`{option}` counts the target and must be a finite number >= 1; got {number:g}.")
+    return number
+
+
+@contextmanager
+def user_code(*stores: str) -> Iterator[None]:
+    """Run code that may be a user's: its prints go to stderr; an accident in it names file and line.
+
+    `stores` are the words the user gave; registered keys among them need no such care. SystemExit counts as an
+    accident, so that no store can end a command as if all were well.
+    """
+    own = [store for store in stores if ":" in store]
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (AssocmemError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        if not own or os.environ.get("ASSOCMEM_TRACEBACK"):
+            raise
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise InputError(
+            f"{' or '.join(own)} failed: {what} ({place_of(error)}). `assocmem check {own[0]}` tries it step by step."
+        ) from error
+
+
+def made_store(address: str, **settings: Any) -> Any:
+    """Return the store of a key or of a MODULE:CLASS, whose traits are there and are Traits."""
+    from assocmem.contract.traits import Traits
+    from assocmem.stores import make_store
+
+    with user_code(address):
+        store = make_store(address, **settings)
+        traits: Any = store.traits
+    if not isinstance(traits, Traits):
+        raise InputError(f"`traits` of {address} must be an assocmem.Traits; got {traits!r}.")
+    return store
+
+
+def writable(out: Path) -> None:
+    """Refuse an output folder that cannot be written before anything is measured."""
+    from assocmem.contract.files import write_whole
+
+    try:
+        if out.exists() and not out.is_dir():
+            raise InputError(f"`--out` must name a folder; {out} is a file.")
+    except OSError as error:
+        raise InputError(f"`--out` must name a folder; {out}: {error.strerror}.") from error
+    probe = write_whole(out / ".writable", b"")
+    with suppress(OSError):
+        probe.unlink()
