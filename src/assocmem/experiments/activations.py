@@ -1,7 +1,5 @@
 """Ratio against M for the five activations of an MLP."""
 
-from __future__ import annotations
-
 from assocmem.experiments.experiment import Experiment, Outcome, Run, both_ways, over_memories
 from assocmem.experiments.shown import Shown
 

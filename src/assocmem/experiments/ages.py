@@ -1,7 +1,5 @@
 """Recall by age: what a store that is written while reading keeps of the pair it read n pairs ago."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row

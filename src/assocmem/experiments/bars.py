@@ -1,7 +1,5 @@
 """The bars: one bar a memory, its weight in one recall divided by the target's."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from assocmem import theory

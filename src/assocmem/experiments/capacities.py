@@ -1,7 +1,5 @@
 """The article's table: capacity of every store at d_k = 64, printed, measured and exact."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from assocmem import theory

@@ -1,7 +1,5 @@
 """The experiments by discovery, in the order of the report: a file in this folder with an EXPERIMENT is one."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import pkgutil

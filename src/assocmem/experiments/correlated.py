@@ -1,7 +1,5 @@
 """Correlated keys: outer product, delta rule in one and in many passes, and least squares."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Ratio against M for the exponential and its power series cut to 2, 3 and 4 terms, at beta = 8."""
 
-from __future__ import annotations
-
 from assocmem import theory
 from assocmem.experiments.experiment import Experiment, Outcome, Run, both_ways, over_memories
 from assocmem.experiments.long_contexts import FIXED, at_a_million

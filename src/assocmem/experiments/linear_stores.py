@@ -1,7 +1,5 @@
 """Ratio against M for the two linear stores, with the article's own points."""
 
-from __future__ import annotations
-
 from assocmem.experiments.experiment import Experiment, Outcome, Run, article, over_memories, with_article
 from assocmem.experiments.shown import Shown
 from assocmem.lab.keys import Keys

@@ -1,7 +1,5 @@
 """Ratio against M for four ways to set attention's sharpness in a long context."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

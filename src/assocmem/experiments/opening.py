@@ -1,7 +1,5 @@
 """The opening picture: a character drowns as more are stored, and clears as the store gets better."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Overwriting: what a store still says of a key's old value once the key was written again."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row

@@ -1,7 +1,5 @@
 """Precision: what it costs to keep a state in fewer bits, beside the interference that is there anyway."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

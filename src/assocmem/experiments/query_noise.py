@@ -1,7 +1,5 @@
 """Capacity against the noise of the query: what a query that isn't quite the key costs each store."""
 
-from __future__ import annotations
-
 from assocmem.experiments.experiment import Experiment, Outcome, Run
 from assocmem.experiments.shown import Shown
 from assocmem.lab.capacity import capacity

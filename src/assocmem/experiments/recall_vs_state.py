@@ -1,7 +1,5 @@
 """Recall against state size: the retrieval capacity of every registered store, without training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from assocmem import stores

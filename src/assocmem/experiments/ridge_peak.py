@@ -1,7 +1,5 @@
 """The optimal store's peak at M = d_k under noisy queries, and the ridge that removes it."""
 
-from __future__ import annotations
-
 from assocmem.experiments.experiment import Experiment, Outcome, Run, over_memories
 from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.keys import Keys

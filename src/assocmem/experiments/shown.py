@@ -1,7 +1,5 @@
 """The stores that figures and the page show, each with its words; a section of the page takes its own from here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Bits recalled per number of state: what each store gets out of the memory it takes."""
 
-from __future__ import annotations
-
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run
 from assocmem.experiments.shown import Shown, labelled

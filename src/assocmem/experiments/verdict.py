@@ -6,8 +6,6 @@ own approximation, rounded; its sampling noise (it states a few per cent; 6 % is
 order of magnitude given as such. Otherwise the verdict is "differs". Where nothing was printed there is none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Capacity against key width, with the exponent of its growth beside the declared one."""
 
-from __future__ import annotations
-
 import math
 
 from assocmem.experiments.experiment import Experiment, Outcome, Run

@@ -1,7 +1,5 @@
 """The page's charts: those of `report.figures` with datasets that the page swaps, and numbers as short JSON."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

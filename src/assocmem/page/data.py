@@ -1,8 +1,6 @@
 """Every number of the page has a path. The live server computes a path on request, the static site writes the same
 paths to files, the single file holds them inside."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil

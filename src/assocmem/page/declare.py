@@ -1,7 +1,5 @@
 """What a section of the page declares: routes, exported files, sliders and the checks of addresses derive from it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The page as files: a static site, or one self-contained HTML file. Both hold the same paths as the live server."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -9,7 +9,6 @@ import mimetypes
 import socket
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assocmem.contract.errors import AssocmemError, InputError
@@ -21,13 +20,10 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 HOST = "127.0.0.1"
-POLICY = (
-    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; font-src 'self'; connect-src 'self' blob:; worker-src blob:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self' blob:; "
+    "worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -41,27 +37,23 @@ for _kind, _ending in (("text/javascript", ".js"), ("text/javascript", ".mjs"), 
     mimetypes.add_type(_kind, _ending)
 
 
-@dataclass
 class Answer:
-    """A document as it is sent: plain and packed, with its tag."""
+    """The document at a path as it is sent: plain and packed, with its tag."""
 
-    path: str
-    plain: bytes = b""
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: str) -> None:
         with one_blas_thread:  # several are computed at once: a thread each is enough
-            self.plain = document(self.path).encode()
-        self.packed = gzip.compress(self.plain, 6, mtime=0)
+            self.plain = document(path).encode()
+        self.path, self.packed = path, gzip.compress(self.plain, 6, mtime=0)
         self.tag = f'"{zlib.crc32(self.plain):08x}"'
 
 
-@dataclass
 class Answers:
     """The answers by path: one is computed once, however often it is asked for, and one that is kept waits for none."""
 
-    kept: OrderedDict[str, Answer] = field(default_factory=OrderedDict)
-    coming: dict[str, asyncio.Future[Answer]] = field(default_factory=dict)
-    limit: Any = None
+    def __init__(self) -> None:
+        self.kept: OrderedDict[str, Answer] = OrderedDict()
+        self._coming: dict[str, asyncio.Future[Answer]] = {}
+        self._limit: Any = None
 
     def keep(self, answer: Answer) -> Answer:
         """Keep an answer, in place of the one that was asked for longest ago."""
@@ -75,25 +67,22 @@ class Answers:
         if path in self.kept:
             self.kept.move_to_end(path)
             return self.kept[path]
-        if path not in self.coming:
-            self.coming[path] = asyncio.ensure_future(self._compute(path))
-        return await asyncio.shield(self.coming[path])  # who asked may leave; others wait for it too
+        if path not in self._coming:
+            self._coming[path] = asyncio.ensure_future(self._compute(path))
+        return await asyncio.shield(self._coming[path])  # who asked may leave; others wait for it too
 
     async def _compute(self, path: str) -> Answer:
         from anyio import CapacityLimiter, to_thread
 
-        self.limit = self.limit or CapacityLimiter(cores())
+        self._limit = self._limit or CapacityLimiter(cores())
         try:
-            return self.keep(await to_thread.run_sync(Answer, path, limiter=self.limit, abandon_on_cancel=True))
+            return self.keep(await to_thread.run_sync(Answer, path, limiter=self._limit, abandon_on_cancel=True))
         finally:
-            del self.coming[path]
+            del self._coming[path]
 
 
 def application(answers: Answers | None = None) -> Starlette:
-    """Return the ASGI application: `/` and the static files, `/data/<path>.json` for the numbers.
-
-    answers: some that are there already.
-    """
+    """Return the ASGI application: `/` and the static files, `/data/<path>.json` for the numbers, or some `answers`."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.gzip import GZipMiddleware

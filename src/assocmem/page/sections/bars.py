@@ -1,7 +1,5 @@
 """One bar for every memory: rows of recall weights, read by the ruler from real stores."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

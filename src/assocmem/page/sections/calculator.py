@@ -1,7 +1,5 @@
 """How sharp must it be? The design rule on a grid that the controls step through."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from assocmem.page.charts import short

@@ -1,7 +1,5 @@
 """Long contexts: the ratio under four rules of sharpness, by theory alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from assocmem.experiments.long_contexts import RULES, policies

@@ -1,7 +1,5 @@
 """How the ratio grows: theory on a fine grid of M, and measured points with intervals from the lab."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The opening picture: one glyph asked of a memory that fills up."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

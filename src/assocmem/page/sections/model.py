@@ -4,15 +4,14 @@ Both are worked by the library's own stores. The embedding is made by hand so th
 named; a trained model's numbers cannot, but what happens to them is the same.
 """
 
-from __future__ import annotations
-
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from assocmem.contract.state import Pairs
-from assocmem.contract.store import Store
 from assocmem.experiments.shown import HEAD, LAYER
+from assocmem.lab.probe import counted_state
 from assocmem.page.charts import rounded
 from assocmem.page.declare import Control, Endpoint, Option, Section
 from assocmem.ruler import by_weights, recall_weights
@@ -31,9 +30,6 @@ EMBEDDING = {
 W_K = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
 W_Q = np.array([[0.2, 0.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
 W_V = np.eye(6)[3:]
-
-# GPT-2 small (Radford et al. 2019): width of the model, of a head, heads and hidden units in a layer.
-MODEL_WIDTH, HEAD_WIDTH, HEADS, HIDDEN = 768, 64, 12, 3072
 
 LAYER_KEYS = np.array([[0.7, 0.7, 0.0, 0.1], [0.0, 0.1, 0.9, 0.4], [-0.5, 0.5, 0.1, 0.5], [0.8, -0.6, 0.0, 0.0]])
 LAYER_VALUES = np.array([[1.0, 0.0, 0.0], [0.0, 2.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
@@ -55,7 +51,7 @@ def head() -> dict[str, Any]:
         "w_v": _rows(W_V),
         "beta": HEAD.settings["beta"],
         "at": [_token(Pairs(keys[: i + 1], values[: i + 1]), queries[i : i + 1]) for i in range(len(x))],
-        "shapes": _shapes_of_attention(),
+        "shapes": _shapes(0),
     }
 
 
@@ -84,7 +80,7 @@ def layer() -> dict[str, Any]:
         "likeness": rounded(LAYER_KEYS @ LAYER_INPUT[0], 4),
         "weights": rounded(recall_weights(store, pairs, LAYER_INPUT)[0], 4),
         "recalled": rounded(store.recall(state, LAYER_INPUT)[0], 4),
-        "shapes": _shapes_of_layer(),
+        "shapes": _shapes(1),
     }
 
 
@@ -92,40 +88,12 @@ def _rows(table: np.ndarray[Any, Any]) -> list[list[float]]:
     return [rounded(row) for row in table]
 
 
-def _held(store: Store, n: int, width: int) -> int:
-    """Return how many numbers a store holds after n pairs of this width, counted."""
-    kept = np.zeros((n, width), dtype=np.float32)
-    return store.write(store.empty(width, width), kept, kept).size
-
-
-def _shapes_of_attention() -> list[list[str]]:
-    """Return what has which shape: in the picture, and in a real model of modest size."""
-    n, d_k, d_v, d = 1024, W_K.shape[0], W_V.shape[0], len(FEATURES)
-    whole = f"n keys, n values; {_held(HEAD.store, n, HEAD_WIDTH):,} numbers at n = {n:,}"
-    answers = f"{HEADS}, whose answers make {HEADS} × {HEAD_WIDTH} = {MODEL_WIDTH} numbers"
-    return [
-        ["", "in this picture", "GPT-2 small"],
-        ["a token's list of numbers x", f"{d}", f"{MODEL_WIDTH}"],
-        ["W_K and W_Q, one row a number of the key", f"{d_k} × {d}", f"{HEAD_WIDTH} × {MODEL_WIDTH}"],
-        ["W_V, one row a number of the value", f"{d_v} × {d}", f"{HEAD_WIDTH} × {MODEL_WIDTH}"],
-        ["a key, a query", f"{d_k} numbers", f"{HEAD_WIDTH} numbers"],
-        ["a value, and what one head hands back", f"{d_v} numbers", f"{HEAD_WIDTH} numbers"],
-        ["memories of one head after n tokens", "n keys, n values", whole],
-        ["heads side by side in a layer", "1", answers],
-    ]
-
-
-def _shapes_of_layer() -> list[list[str]]:
-    held = _held(LAYER.store, HIDDEN, MODEL_WIDTH)
-    (units, width), out = LAYER_KEYS.shape, LAYER_VALUES.shape[1]
-    return [
-        ["", "in this picture", "GPT-2 small"],
-        ["the query: the layer's input", f"{width} numbers", f"{MODEL_WIDTH} numbers"],
-        ["first matrix: one key a row", f"{units} × {width}", f"{HIDDEN:,} × {MODEL_WIDTH}"],
-        ["weights: one a hidden unit", f"{units}", f"{HIDDEN:,}"],
-        ["second matrix: one value a column", f"{out} × {units}", f"{MODEL_WIDTH} × {HIDDEN:,}"],
-        ["memories", f"{units}", f"{HIDDEN:,} in each layer, {held:,} numbers"],
-    ]
+def _shapes(which: int) -> list[list[str]]:
+    """Return what has which shape in the head (0) or the layer (1): in the picture, and in a real model."""
+    # GPT-2 small (Radford et al. 2019): a context of 1,024, heads of width 64, layers of 3,072 units of width 768.
+    sizes = {"head": counted_state(HEAD.store, 64, 64, 1024), "layer": counted_state(LAYER.store, 768, 768, 3072)}
+    text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").format(**sizes)
+    return [[cell.strip() for cell in line.split("|")] for line in text.split("\n\n")[which].strip("\n").split("\n")]
 
 
 TOKEN = Control("token", [Option(i, token) for i, token in enumerate(EMBEDDING)], len(EMBEDDING) - 1)

@@ -1,7 +1,5 @@
 """The table of all stores and their cards, generated from the register."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

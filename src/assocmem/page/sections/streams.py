@@ -1,7 +1,5 @@
 """Memories written while reading: how much of each of 128 pairs is still recalled, by its age."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Why: four derivations, written in why.txt, each with numbers that the bars show too."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
