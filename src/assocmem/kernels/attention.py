@@ -126,10 +126,7 @@ def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> tuple
     scale: Any = beta if np.ndim(beta) == 0 else np.broadcast_to(beta, lead).reshape(-1)
     found = threaded.attend(keys, values, flat, scale)
     safe = np.isfinite(found.output).all(axis=-1) & np.isfinite(found.log_mass) & np.isfinite(found.peak)
-    if keys.dtype == np.float32:
-        safe &= np.abs(found.peak) <= SAFE_LOGIT
-    else:
-        safe &= np.abs(found.peak) <= LIKE_BLOCKS
+    safe &= np.abs(found.peak) <= (SAFE_LOGIT if keys.dtype == np.float32 else LIKE_BLOCKS)
     if not safe.all():
         redo = ~safe
         again = _in_blocks(keys, values, flat[redo], scale if np.ndim(scale) == 0 else scale[redo], None, np.float64)
@@ -155,10 +152,8 @@ def _in_blocks(
     for rows, pairs in tiles(m, n, item_count(*leads), d_v + int(keys.shape[-1])):
         shape = (*lead, rows.stop - rows.start)
         tile = Tile(keys, values, queries[..., rows, :], visible, rows, pairs, shape)
-        if beta is None:
-            found.append(argmax(tile, dtype, xp))
-        else:
-            found.append(_softmax(tile, beta if np.ndim(beta) == 0 else np.asarray(beta)[..., rows], dtype, xp))
+        own = beta if beta is None or np.ndim(beta) == 0 else np.asarray(beta)[..., rows]
+        found.append(argmax(tile, dtype, xp) if own is None else _softmax(tile, own, dtype, xp))
     if not found:
         none = xp.zeros((*lead, 0), dtype=xp.float64, device=device)
         mass = Mass(none, none, "mean" if beta is not None else "largest")

@@ -228,7 +228,7 @@ def outer_chunks(
     recalls = Rows(int(keys.shape[-2]))
     for start, count, size in _segments(keys, chunk):
         keys_in, values_in, asked = (_cut(x, start, count, size) for x in (keys, values, queries))
-        slowed = None if decay is None else _cut_flat(decay, start, count, size)
+        slowed = None if decay is None else _cut(decay[..., None], start, count, size)[..., 0]
         ready = _prepared(keys_in, asked, slowed, read, gram=False)
         written, states = ready.writers @ values_in, []
         for c in range(count):
@@ -259,8 +259,8 @@ def delta_chunks(
     for start, count, size in _segments(keys, chunk):
         keys_in, values_in = (_cut(x, start, count, size) for x in (keys, values))
         asked = None if queries is None else _cut(queries, start, count, size)
-        slowed = None if decay is None else _cut_flat(decay, start, count, size)
-        steps = _cut_flat(strength, start, count, size)[..., None]
+        slowed = None if decay is None else _cut(decay[..., None], start, count, size)[..., 0]
+        steps = _cut(strength[..., None], start, count, size)
         ready = _prepared(keys_in, asked, slowed, read, gram=True)
         solve = ar.times(inverse_unit_lower(ar.times(ready.gram, steps)), transpose(steps))
         states, changes = [], []
@@ -296,9 +296,3 @@ def _cut(rows: Array, start: int, count: int, size: int) -> Array:
     """Return `count` chunks of `size` rows: (*batch, n, width) -> (*batch, count, size, width)."""
     part = rows[..., start : start + count * size, :]
     return ar.namespace(rows).reshape(part, (*rows.shape[:-2], count, size, int(rows.shape[-1])))
-
-
-def _cut_flat(numbers: Array, start: int, count: int, size: int) -> Array:
-    """Return `count` chunks of `size` numbers: (*batch, n) -> (*batch, count, size)."""
-    part = numbers[..., start : start + count * size]
-    return ar.namespace(numbers).reshape(part, (*numbers.shape[:-1], count, size))

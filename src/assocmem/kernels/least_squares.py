@@ -20,7 +20,7 @@ from assocmem.contract.recall import Ask
 from assocmem.contract.slots import Rows
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.kernels.linear_systems import solvable, solve, tolerance
+from assocmem.kernels.linear_systems import solve, tolerance, wide
 
 MIN_BLOCK = 16
 """Least number of pairs that are folded in together."""
@@ -98,7 +98,7 @@ class LeastSquaresStore(Store):
             at = slice(start, min(start + step, count))
             matrix = xp.concat([matrix, self._features(state, keys[..., at, :])], axis=-2)
             targets = xp.concat([targets, values[..., at, :]], axis=-2)
-            q, matrix = xp.linalg.qr(solvable(self._in_range(matrix), xp), mode="reduced")
+            q, matrix = xp.linalg.qr(wide(self._in_range(matrix)), mode="reduced")
             matrix = xp.astype(matrix, state.dtype)
             targets = ar.transpose(xp.astype(q, state.dtype)) @ targets
         return matrix, targets
@@ -179,13 +179,11 @@ class LeastSquaresStore(Store):
         if not state.n or not width:
             return state.zeros(0), xp.zeros(state.batch, dtype=xp.int64, device=state.device)
         with ar.own_arithmetic(xp, state.device):
-            singular = xp.linalg.svdvals(solvable(self._system(state)[0], xp))
+            singular = xp.linalg.svdvals(wide(self._system(state)[0]))
         above = singular > tolerance(state.n, width, state) * singular[..., :1]
         return singular, xp.sum(xp.astype(above, xp.int64), axis=-1)
 
 
 def _plain(x: Array, state: State) -> Any:
     """Return a Python number where the state has no batch axes."""
-    if state.batch:
-        return x
-    return ar.to_numpy(x).item()
+    return x if state.batch else ar.to_numpy(x).item()

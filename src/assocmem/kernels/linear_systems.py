@@ -46,6 +46,12 @@ def gram_tolerance(computed: DType, came: DType, xp: Namespace) -> float:
     return max(GRAM_TOLERANCE * float(xp.finfo(computed).eps), (CAME_ROUNDED * float(xp.finfo(came).eps)) ** 2)
 
 
+def wide(x: Array) -> Array:
+    """Return `x` in a dtype that has factorisations: half precision has none and goes to float32."""
+    xp = ar.namespace(x)
+    return xp.astype(x, ar.state_dtype_for(x.dtype, xp), copy=False)
+
+
 def solve(matrix: Array, targets: Array | None, *, ridge: float, cut: float) -> Array:
     """Return W^T (..., width, d_v) that minimises |matrix W^T - targets|^2 + ridge |W|^2.
 
@@ -60,8 +66,8 @@ def solve(matrix: Array, targets: Array | None, *, ridge: float, cut: float) -> 
     """
     xp = ar.namespace(matrix)
     dtype = matrix.dtype if targets is None else targets.dtype
-    matrix = solvable(matrix, xp)
-    apply: Callable[[Array], Array] = lambda a: a if targets is None else a @ solvable(targets, xp)  # noqa: E731
+    matrix = wide(matrix)
+    apply: Callable[[Array], Array] = lambda a: a if targets is None else a @ wide(targets)  # noqa: E731
     if ridge == 0:
         found = apply(xp.linalg.pinv(matrix, rtol=cut))
     elif ar.carries_gradient(matrix):
@@ -110,11 +116,6 @@ def warn_small_ridge(store: str, ridge: float, condition: float, dtype: DType, w
         f"{what}. Raise `ridge`, or use float64.",
         IllConditionedWarning,
     )
-
-
-def solvable(x: Array, xp: Namespace) -> Array:
-    """Return `x` in a dtype that has factorisations: half precision has none and goes to float32."""
-    return xp.astype(x, xp.float32) if ar.is_half(x.dtype, xp) else x
 
 
 def conjugate_gradient(
