@@ -18,7 +18,8 @@ from assocmem.inputs import EqualCosine
 from assocmem.lab import keys as keys_room
 from assocmem.lab import out_of_core as large
 from assocmem.lab import probe
-from assocmem.lab.similarities import disjoint, sums_over_pieces
+from assocmem.lab.similarities import layout as layout_of
+from assocmem.lab.similarities import sums_over_pieces
 from assocmem.maps.activations import Exp, Linear, ReLU
 from assocmem.maps.sharpness import LogN
 from assocmem.stores.mlp import MLP
@@ -64,7 +65,7 @@ def ratios(store, d, n, count, **settings):
 def test_both_samplers_draw_from_one_distribution(sigma, d, n):
     # Two-sample Kolmogorov-Smirnov on 600 and 400 trials; each of the three errs with probability 1e-3.
     drawn = ratios(("store", MLP(sigma)), d, n, 400, seed=11)
-    layout = disjoint([n], length=(n - 1) * 60)
+    layout = layout_of([n], length=(n - 1) * 60)
     sums = sums_over_pieces({sigma: layout}, d, seed=11, streams=10, workers=1)[sigma, n]
     signal = float(np.asarray(sigma(np.ones(1)))[0])
     assert stats.ks_2samp(drawn, np.sqrt(sums) / signal).pvalue > 1e-3
@@ -72,7 +73,7 @@ def test_both_samplers_draw_from_one_distribution(sigma, d, n):
 
 def test_the_agreement_is_not_empty():
     other = ratios(("store", MLP(ReLU(2))), 16, 66, 600, seed=11)
-    layout = disjoint([60], length=59 * 60)
+    layout = layout_of([60], length=59 * 60)
     sums = sums_over_pieces({ReLU(2): layout}, 16, seed=11, streams=10, workers=1)[ReLU(2), 60]
     assert stats.ks_2samp(other * 1.1, np.sqrt(sums)).pvalue < 1e-3
 

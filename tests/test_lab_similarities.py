@@ -12,21 +12,14 @@ import pytest
 from scipy import stats
 
 from assocmem import theory
-from assocmem.contract.errors import InputError, NonFiniteError
+from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
 from assocmem.inputs.similarities import BLOCK, SimilarityLaw
 from assocmem.lab import importance_sampling as tilt
 from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
 from assocmem.lab.plan import labelled
-from assocmem.lab.similarities import (
-    TILTED,
-    Layout,
-    Similarities,
-    disjoint,
-    dtype_for,
-    sums_of_squares,
-    sums_over_pieces,
-)
+from assocmem.lab.similarities import TILTED, Similarities, dtype_for, sums_of_squares, sums_over_pieces
+from assocmem.lab.similarities import layout as layout_of
 from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.maps.block import Block
 from assocmem.maps.sharpness import LogN, YaRN
@@ -118,32 +111,28 @@ def test_double_precision_is_taken_where_single_would_underflow():
 
 
 def test_an_activation_that_gives_nan_is_refused_by_name():
-    with pytest.raises(NonFiniteError, match=r"root\(s\) gives NaN"), np.errstate(invalid="ignore"):
-        sums_over_pieces({Custom(np.sqrt, "root"): disjoint([100])}, 64, seed=0, streams=2, workers=1)
+    with pytest.raises(InputError, match="'root' returned NaN"), np.errstate(invalid="ignore"):
+        sums_over_pieces({Custom(np.sqrt, "root"): layout_of([100])}, 64, seed=0, streams=2, workers=1)
 
 
 # ---------------------------------------------------------------------- layouts
 
 
-@pytest.mark.parametrize(("counts", "length"), [([2, 3, 17], None), ([2, 5000], 100_000), ([1, 7, 64, 65, 1000], 3000)])
+@pytest.mark.parametrize(("counts", "length"), [([2, 3, 17], 0), ([2, 5000], 100_000), ([1, 7, 64, 65, 1000], 3000)])
 def test_no_number_is_used_twice_within_one_estimate(counts, length):
-    layout = disjoint(counts, length=length, most=10_000)
-    for n, starts in zip(layout.memories, layout.starts, strict=True):
-        used = np.concatenate([np.arange(s, s + n - 1) for s in starts])
-        assert len(used) == len(set(used.tolist()))
-        assert n == 1 or used.max() < layout.length
-    assert layout.length <= max(max(counts) - 1, length or 0)
-
-
-def test_overlapping_pieces_are_refused():
-    with pytest.raises(InputError, match="M = 4 overlap"):
-        Layout((4,), ((0, 2),))
+    layout = layout_of(counts, length=length, most=10_000)
+    used = np.arange(layout.cuts[-1], dtype=np.int64)
+    for n, count in layout.trials:
+        own = layout.sums(np.ones((1, len(layout.cuts) - 1)) * np.diff(layout.cuts))[n]
+        assert own.tolist() == [[n - 1] * count]
+        assert count * (n - 1) <= used.size
+    assert used.size <= max(max(counts) - 1, length)
 
 
 def test_sums_over_pieces_equal_the_slow_truth():
     counts, d, streams = [2, 40, 5000, BLOCK + 77, 2 * BLOCK + 501], 64, 3
     sigmas = [Linear(), ReLU(2), Exp(8.0), ReLU(60)]
-    layout = disjoint(counts, most=50)
+    layout = layout_of(counts, most=50)
     got = sums_over_pieces(dict.fromkeys(sigmas, layout), d, seed=4, streams=streams, workers=1)
     drawn = []
     for index in range(2):
@@ -152,14 +141,15 @@ def test_sums_over_pieces_equal_the_slow_truth():
         drawn += [np.concatenate([pair[i] for pair in blocks]).astype(float) for i in range(2)]
     for sigma in sigmas:
         squares = [np.asarray(sigma(s)) ** 2 for s in drawn[:streams]]
-        for n, starts in zip(layout.memories, layout.starts, strict=True):
-            want = [one[a : a + n - 1].sum() for one in squares for a in starts]
+        for n, count in layout.trials:
+            want = [one[i * (n - 1) : (i + 1) * (n - 1)].sum() for one in squares for i in range(count)]
             np.testing.assert_allclose(got[sigma, n], want, rtol=2e-5)
 
 
 def test_a_large_sum_beside_a_small_one_does_not_swallow_it():
-    layout = disjoint([2, 3], length=2)
-    assert [x.tolist() for x in layout.pieces(np.array([[1e30, 1.0]]))] == [[[1e30, 1.0]], [[1e30]]]
+    layout = layout_of([2, 3], length=2)
+    found = layout.sums(np.array([[1e30, 1.0]]))
+    assert (found[2].tolist(), found[3].tolist()) == ([[1e30, 1.0]], [[1e30]])
 
 
 # ---------------------------------------------------------------------- importance sampling

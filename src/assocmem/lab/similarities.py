@@ -81,9 +81,10 @@ class Similarities:
         layouts: dict[Activation, Layout] = {}
         tilted: dict[tuple[Activation, int], FloatArray] = {}
         for sigma, counts in wanted.items():
-            layout = self._layout(plan, counts)
-            few = {n for n, starts in zip(layout.memories, layout.starts, strict=True)
-                   if n > LONGEST or carried_by_few(sigma, plan.d_k, n, self.streams * len(starts))}  # fmt: skip
+            few = {
+                n for n, count in self._layout(plan, counts).trials
+                if n > LONGEST or carried_by_few(sigma, plan.d_k, n, self.streams * count)
+            }  # fmt: skip
             if few and "rms" in plan.statistics:
                 squares = tilted_mean_squares(sigma, plan.d_k, seed=plan.seed, trials=self.streams)
                 tilted |= {(sigma, n): squares for n in few}
@@ -106,72 +107,54 @@ class Similarities:
         stores.
         """
         length = max(self.length, max(counts) - 1, (min(max(plan.memories), LONGEST) - 1) // 8)
-        return disjoint(counts, length=length, most=self.pieces)
+        return layout(counts, length=length, most=self.pieces)
 
 
 @dataclass(frozen=True)
 class Layout:
     """Which stretch of a stream is which trial: every point of a curve reads the same stream, no number twice.
 
-    memories: each M counts the target, so a trial reads M - 1 similarities. starts: for each M the first place of
-    each piece; the pieces of one M never overlap, those of different M may.
+    trials: pairs of M and how many trials of it there are; each reads M - 1 similarities, as the target counts, the
+    next one those that follow. Trials of different M share theirs.
     """
 
-    memories: tuple[int, ...]
-    starts: tuple[tuple[int, ...], ...]
-
-    def __post_init__(self) -> None:
-        for n, starts in zip(self.memories, self.starts, strict=True):
-            if any(b - a < n - 1 for a, b in pairwise(starts)):
-                raise InputError(f"the pieces of M = {n} overlap in their stream; a trial must own its similarities.")
+    trials: tuple[tuple[int, int], ...]
 
     @cached_property
     def cuts(self) -> FloatArray:
-        """All starts and ends of pieces, rising, from 0."""
-        ends = [start + n - 1 for n, starts in zip(self.memories, self.starts, strict=True) for start in starts]
-        return np.unique(np.array([0, *ends, *(s for starts in self.starts for s in starts)], dtype=np.int64))
-
-    @property
-    def length(self) -> int:
-        """How many similarities of the stream are read."""
-        return int(self.cuts[-1])
+        """Where trials begin and end, rising, from 0; the last is how many similarities are read."""
+        return np.unique(np.concatenate([(n - 1) * np.arange(count + 1) for n, count in self.trials]))
 
     def block(self, start: int, size: int) -> tuple[int, FloatArray]:
         """Return, for the `size` similarities from `start`, their first segment and the cuts inside (from 0)."""
-        end = min(start + size, self.length)
+        end = min(start + size, int(self.cuts[-1]))
         first = int(np.searchsorted(self.cuts, start, side="right"))
         last = int(np.searchsorted(self.cuts, end, side="left"))
         return first - 1, np.array([0, *(self.cuts[first:last] - start), end - start])
 
-    def pieces(self, segments: FloatArray) -> list[FloatArray]:
-        """Return for each M the sums over its pieces (..., pieces) from the sums between cuts (..., cuts - 1).
+    def sums(self, segments: FloatArray) -> dict[int, FloatArray]:
+        """Return for each M the sums of its trials (..., trials) from the sums between cuts (..., cuts - 1).
 
         Sums add up whole segments and never subtract, so a small sum beside a large one keeps its digits.
         """
-        found = []
-        for n, starts in zip(self.memories, self.starts, strict=True):
-            if n == 1:
-                found.append(np.zeros((*segments.shape[:-1], len(starts))))
-                continue
-            first = np.searchsorted(self.cuts, starts)
-            last = np.searchsorted(self.cuts, np.asarray(starts) + n - 1)
-            spans = [segments[..., a:b].sum(axis=-1) for a, b in zip(first, last, strict=True)]
-            found.append(np.stack(spans, axis=-1))
+        found = {}
+        for n, count in self.trials:
+            at = np.searchsorted(self.cuts, (n - 1) * np.arange(count + 1))
+            found[n] = np.stack([segments[..., a:b].sum(axis=-1) for a, b in pairwise(at)], axis=-1)
         return found
 
 
-def disjoint(memories: Iterable[int], *, length: int | None = None, most: int = 64) -> Layout:
-    """Return a layout in which every M has as many pieces as fit into the stream, at most `most`.
+def layout(memories: Iterable[int], *, length: int = 0, most: int = 64) -> Layout:
+    """Return the layout in which every M has as many trials as fit into the stream, at most `most`.
 
-    Parameters: memories, whole numbers >= 1; length, similarities in the stream, by default those of the largest M.
+    Parameters: memories, whole numbers >= 1; length, similarities in the stream, if more than the largest M needs.
 
-    >>> disjoint([3, 5]).starts
-    ((0, 2), (0,))
+    >>> layout([3, 5]).trials
+    ((3, 2), (5, 1))
     """
-    counts = tuple(sorted(set(memories)))
-    length = max(counts[-1] - 1, length or 0)
-    fits = (min(most, length // (n - 1)) if n > 1 else most for n in counts)
-    return Layout(counts, tuple(tuple(i * (n - 1) for i in range(k)) for n, k in zip(counts, fits, strict=True)))
+    counts = sorted(set(memories))
+    length = max(counts[-1] - 1, length)
+    return Layout(tuple((n, min(most, length // (n - 1)) if n > 1 else most) for n in counts))
 
 
 @dataclass(frozen=True)
@@ -204,17 +187,16 @@ def sums_over_pieces(
     read = partial(read_stream, columns, d, "float64" if any(sharp.values()) else "float32", seed)
     each = SimilarityLaw(d, size=1).streams
     done = run_tasks(read, range(-(-streams // each)), workers=workers, progress=progress)
-    sums = {}
+    sums: dict[tuple[Activation, int], FloatArray] = {}
     for i, column in enumerate(columns):
         segments = np.concatenate([found[i] for found in done])[:streams]
-        for n, pieces in zip(column.layout.memories, column.layout.pieces(segments), strict=True):
-            sums[column.sigma, n] = pieces.reshape(-1)
+        sums |= {(column.sigma, n): found.reshape(-1) for n, found in column.layout.sums(segments).items()}
     return sums
 
 
 def read_stream(columns: tuple[Column, ...], d: int, dtype: str, seed: int, index: int) -> list[FloatArray]:
     """Return for each column the sums of σ² between its cuts, (streams of this generator, cuts - 1)."""
-    longest = max(column.layout.length for column in columns)
+    longest = max(int(column.layout.cuts[-1]) for column in columns)
     # A power of two that holds the stream: its numbers depend on it, so they are the same in every plan of that size.
     size = min(BLOCK, 1 << max(10, (longest - 1).bit_length()))
     law = SimilarityLaw(d, dtype, size=size)
@@ -224,7 +206,7 @@ def read_stream(columns: tuple[Column, ...], d: int, dtype: str, seed: int, inde
     widened = any(column.dtype == "float64" for column in columns)
     for start in range(0, longest, size):
         here = [(c, found, *c.layout.block(start, size)) for c, found in zip(columns, sums, strict=True)
-                if start < c.layout.length]  # fmt: skip
+                if start < c.layout.cuts[-1]]  # fmt: skip
         for row, s in enumerate(law.draw(rng)):
             narrow.load(s)
             if widened:
