@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -176,17 +177,37 @@ def test_the_check_of_the_documents_finds_what_is_wrong(tmp_path, monkeypatch):
         generate.main(check=True)
 
 
+def documented_in_bases(node):
+    """Return the names of methods that have a docstring in the bases of a class of the package."""
+    classes = {
+        one.name: one for path in SOURCE.rglob("*.py") for one in parsed(path).body if isinstance(one, ast.ClassDef)
+    }
+    found = set()
+    for base in node.bases:
+        if (parent := classes.get(getattr(base, "id", ""))) is not None:
+            found |= documented_in_bases(parent)
+            found |= {m.name for m in parent.body if isinstance(m, ast.FunctionDef) and ast.get_docstring(m)}
+            found |= {m.target.id for m in parent.body if isinstance(m, ast.AnnAssign)}  # told in the class's docstring
+    return found
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_every_public_name_and_module_has_a_docstring():
+    """A method without one has that of the base class's method, as `help` shows it."""
     missing = []
 
-    def look(tree, where):
+    def look(tree, where, inherited=()):
         for node in ast.iter_child_nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
-                if ast.get_docstring(node) is None and not setter:
+                if ast.get_docstring(node) is None and not setter and node.name not in inherited:
                     missing.append(f"{where}: {node.name}")
                 if isinstance(node, ast.ClassDef):
-                    look(node, f"{where}: {node.name}")
+                    look(node, f"{where}: {node.name}", documented_in_bases(node))
 
     for path in sorted(SOURCE.rglob("*.py")):
         if "static" in path.parts:

@@ -98,7 +98,7 @@ LEFT = (
 
 
 @dataclass(frozen=True)
-class Ages:
+class Ages(Question):
     """Ask for the pairs written `ages` pairs before the end, the newest (age 0) among them; ages lie in [0, M).
 
     The signal is in the root mean square, as is the ratio where the signal is the same in every trial; elsewhere the
@@ -127,7 +127,7 @@ class Ages:
 
 
 @dataclass(frozen=True)
-class Rewrites:
+class Rewrites(Question):
     """Write every second key again with a new value, and ask for `targets` of those.
 
     `left` is the old value's share of weight that is left, `ratio` that of the new value, whose interference counts the
@@ -166,7 +166,7 @@ class Rewrites:
 
 
 @dataclass(frozen=True)
-class Passes:
+class Passes(Question):
     """Write all pairs `times` over and ask for every one, by weights; for stores with one row of weights.
 
     The root mean square with its theory where `theory.ratio` has one, else the median.

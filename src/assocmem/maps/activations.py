@@ -56,11 +56,9 @@ class Linear(Activation):
     formula = "s"
 
     def __call__(self, s: Array) -> Array:
-        """Return s."""
         return s
 
     def on(self, block: Block) -> np.ndarray[Any, Any]:
-        """Return the similarities themselves."""
         return block.s
 
 
@@ -86,7 +84,6 @@ class ReLU(Activation):
         return positive**self.power
 
     def on(self, block: Block) -> np.ndarray[Any, Any]:
-        """Return the same, whole powers by multiplication."""
         if self.power == int(self.power) and self.power <= 8:
             return block.power(-self.bias, int(self.power))
         out = block.buffer("weights")
@@ -95,12 +92,10 @@ class ReLU(Activation):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Minus the bias."""
         return (0.0 - self.bias,)
 
     @property
     def formula(self) -> str:
-        """The formula."""
         inner = "s" if not self.bias else f"s {'+' if self.bias > 0 else '-'} {abs(self.bias):g}"
         return f"max(0, {inner})" + ("" if self.power == 1 else f"^{self.power:g}")
 
@@ -112,7 +107,6 @@ class Swish(Activation):
     formula = "s / (1 + exp(-s))"
 
     def __call__(self, s: Array) -> Array:
-        """Return s times the logistic function of s."""
         return s * logistic(s)
 
 
@@ -123,11 +117,9 @@ class SwiGLU(Activation):
     formula = "s^2 / (1 + exp(-s))"
 
     def __call__(self, s: Array) -> Array:
-        """Return s^2 times the logistic function of s."""
         return s * s * logistic(s)
 
     def on(self, block: Block) -> np.ndarray[Any, Any]:
-        """Return the same without temporary arrays."""
         divisor, out = block.buffer("divisor"), block.buffer("weights")
         np.add(np.exp(np.negative(block.s, out=divisor), out=divisor), 1, out=divisor)
         np.divide(np.multiply(block.s, block.s, out=out), divisor, out=out)
@@ -141,7 +133,6 @@ class GELU(Activation):
     tanh: Annotated[bool, Help("take GPT-2's tanh approximation")] = False
 
     def __call__(self, s: Array) -> Array:
-        """Return s Φ(s)."""
         xp = namespace(s)
         if self.tanh:
             return 0.5 * s * (1 + xp.tanh(math.sqrt(2 / math.pi) * (s + 0.044715 * s**3)))
@@ -149,7 +140,6 @@ class GELU(Activation):
 
     @property
     def formula(self) -> str:
-        """The formula."""
         if self.tanh:
             return "s/2 (1 + tanh(sqrt(2/pi) (s + 0.044715 s^3)))"
         return "s Phi(s)"
@@ -163,14 +153,12 @@ class ExpSeries(Activation):
     beta: Annotated[float, NOT_NEGATIVE, Help("sharpness on unit keys")]
 
     def __call__(self, s: Array) -> Array:
-        """Return the truncated series by Horner's rule."""
         total = namespace(s).ones_like(s)
         for p in range(self.terms - 1, 0, -1):
             total = total * s * (self.beta / p) + 1
         return total
 
     def on(self, block: Block) -> np.ndarray[Any, Any]:
-        """Return the same without temporary arrays."""
         out, scaled = block.buffer("weights"), block.buffer("scaled")
         np.multiply(block.s, block.s.dtype.type(self.beta), out=scaled)
         out.fill(1)
@@ -181,7 +169,6 @@ class ExpSeries(Activation):
 
     @property
     def formula(self) -> str:
-        """The formula."""
         return f"sum_{{p<{self.terms}}} ({self.beta:g} s)^p / p!"
 
 
@@ -197,13 +184,11 @@ class Exp(Activation):
     ]
 
     def __call__(self, s: Array) -> Array:
-        """Return e^(beta (s - 1))."""
         if math.isinf(self.beta):
             raise InputError("`beta` of Exp must be finite when it is applied to similarities; got inf.")
         return namespace(s).exp(self.beta * (s - 1))
 
     def on(self, block: Block) -> np.ndarray[Any, Any]:
-        """Return the same without temporary arrays."""
         out = block.buffer("weights")
         np.multiply(np.subtract(block.s, 1, out=out), block.s.dtype.type(self.beta), out=out)
         np.exp(out, out=out)
@@ -211,7 +196,6 @@ class Exp(Activation):
 
     @property
     def formula(self) -> str:
-        """The formula."""
         return f"exp({self.beta:g} (s - 1))"
 
 
@@ -228,7 +212,6 @@ class Custom(Activation):
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """The kinks it was given."""
         return self.kinks
 
     def __call__(self, s: Array) -> Array:
@@ -251,7 +234,6 @@ class Custom(Activation):
 
     @property
     def formula(self) -> str:
-        """The name it was given."""
         return f"{self.name}(s)"
 
 

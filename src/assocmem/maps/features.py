@@ -84,11 +84,9 @@ class Identity(FeatureMap):
     formula = "x"
 
     def __call__(self, x: Array) -> Array:
-        """Return x."""
         return x
 
     def sigma(self, d: int | None = None) -> Activation:
-        """Return σ(s) = s."""
         return Linear()
 
 
@@ -101,7 +99,6 @@ class EluPlusOne(FeatureMap):
     positive = True
 
     def __call__(self, x: Array) -> Array:
-        """Return elu(x) + 1, elementwise."""
         xp = namespace(x)
         zero = xp.zeros_like(x)
         return xp.maximum(x, zero) + xp.exp(xp.minimum(x, zero))
@@ -126,7 +123,6 @@ class Rectified(FeatureMap):
     nonnegative = True
 
     def __call__(self, x: Array) -> Array:
-        """Return the positive part of x."""
         return namespace(x).maximum(x, namespace(x).zeros_like(x))
 
     def up_to_scale(self, x: Array) -> tuple[Array, Array]:
@@ -164,12 +160,10 @@ class DPFP(FeatureMap):
         return self(near), -2 * log
 
     def width(self, d: int) -> int:
-        """Return 2 d nu."""
         return 2 * d * self.nu
 
     @property
     def formula(self) -> str:
-        """The formula."""
         return f"r_j r_(j-m), m = 1..{self.nu}, r = max(0, [x, -x])"
 
 
@@ -190,19 +184,16 @@ class SumNormalised(FeatureMap):
             raise InputError(f"`inner` of SumNormalised must be a non-negative feature map; got {self.inner!r}.")
 
     def __call__(self, x: Array) -> Array:
-        """Return the features divided by their sum."""
         xp = namespace(x)
         features, _ = self.inner.up_to_scale(x)
         total = xp.sum(features, axis=-1, keepdims=True)
         return features / xp.where(total > 0, total, xp.ones_like(total))
 
     def width(self, d: int) -> int:
-        """Return the inner map's width."""
         return self.inner.width(d)
 
     @property
     def formula(self) -> str:
-        """The formula."""
         return f"f / sum f, f = {self.inner.formula}"
 
 
@@ -245,7 +236,6 @@ class ExpSeriesFeatures(FeatureMap):
 
     @property
     def formula(self) -> str:
-        """The formula."""
         beta = "sqrt(d)" if self.beta is None else f"{self.beta:g}"
         return f"sqrt({beta}^|a| / a!) x^a, |a| < {self.terms}"
 
@@ -256,7 +246,6 @@ class ExpSeriesFeatures(FeatureMap):
 
     @property
     def positive(self) -> bool:  # type: ignore[override]
-        """As nonnegative."""
         return self.nonnegative
 
     def sigma(self, d: int | None = None) -> Activation:

@@ -60,7 +60,6 @@ class Constant(Sharpness):
     beta: Beta = None
 
     def __call__(self, n: float, d_k: int) -> float:
-        """Return the constant, or sqrt(d_k)."""
         return math.sqrt(d_k) if self.beta is None else float(self.beta)
 
 
@@ -74,7 +73,6 @@ class _Referenced(Sharpness):
     beta: Beta = None
 
     def base(self, d_k: int) -> float:
-        """Return the sharpness at the reference length."""
         return math.sqrt(d_k) if self.beta is None else float(self.beta)
 
 
@@ -86,7 +84,6 @@ class LogN(_Referenced):
     """
 
     def __call__(self, n: float, d_k: int) -> float:
-        """Return beta_L ln n / ln L."""
         return self.base(d_k) * math.log(n) / math.log(self.reference)
 
 
@@ -95,7 +92,6 @@ class QwenLogN(_Referenced):
     """beta_L max(1, ln n / ln L): Su's rule above the training length L, constant below."""
 
     def __call__(self, n: float, d_k: int) -> float:
-        """Return beta_L max(1, ln n / ln L)."""
         return self.base(d_k) * max(1.0, math.log(n) / math.log(self.reference))
 
 
@@ -115,7 +111,6 @@ class ScalableSoftmax(Sharpness):
     s: Annotated[float, NOT_NEGATIVE, Help("scale of s ln n")]
 
     def __call__(self, n: float, d_k: int) -> float:
-        """Return s ln n."""
         return self.s * math.log(n)
 
 

@@ -55,7 +55,6 @@ class _DeltaRule(RecurrentStore):
         return rows
 
     def init(self, state: State) -> Arrays:
-        """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
@@ -80,7 +79,6 @@ class _DeltaRule(RecurrentStore):
         warn_unstable(self, "strength times |k|^2", largest, bound, advice)
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
-        """The rule for one pair."""
         key = self.features(key)
         W = arrays["W"]
         if "decay" in extras:
@@ -105,7 +103,6 @@ class _DeltaRule(RecurrentStore):
         return {"W": transpose(state)}, recalls
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return W x for each query."""
         return self.features(queries) @ transpose(state["W"])
 
 
@@ -155,11 +152,9 @@ class DeltaNet(_DeltaRule):
         return f"{type(self).__name__} with {self.feature.words}"
 
     def form(self, d_k: int) -> DeltaRule | None:
-        """Return the delta rule; None over features."""
         return DeltaRule(float(self.strength)) if isinstance(self.feature, Identity) else None
 
     def init(self, state: State) -> Arrays:
-        """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, self.feature.width(state.d_k))}
 
     def features(self, rows: Array) -> Array:
@@ -206,7 +201,6 @@ class GatedDeltaNet(_DeltaRule):
     cost = Cost(2 * D_K * D_V, D_K * D_V)
 
     def form(self, d_k: int) -> DeltaRule:
-        """Return the delta rule with its decay."""
         return DeltaRule(float(self.strength), float(self.decay))
 
 

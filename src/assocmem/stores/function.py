@@ -66,12 +66,10 @@ class FunctionStore(Store):
 
     @property
     def name(self) -> str:
-        """The function's name."""
         return function_name(self.function)
 
     @property
     def traits(self) -> Traits:
-        """The traits that were declared or measured."""
         assert self.promises is not None  # set in check_together
         return self.promises
 
@@ -88,7 +86,6 @@ class FunctionStore(Store):
         )
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:
-        """Return what the function answers."""
         weights = Dense(self._weights(state, queries, ask.visible)) if "weights" in ask.want else None
         return Recall(self._each(state, state["values"], queries, ask.visible), weights)
 

@@ -73,11 +73,9 @@ class GradientDescent(Descent):
 
     @property
     def traits(self) -> Traits:
-        """Linear, growing."""
         return self.descent_traits(keeps_pairs=True)
 
     def init(self, state: State) -> dict[str, Rows]:
-        """Return rows of inputs and errors."""
         return {"keys": Rows(state.d_k), "errors": Rows(state.d_v)}
 
     def layer(self, state: State) -> Array:
@@ -236,11 +234,9 @@ class TrainedLayer(Descent, RecurrentStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear, bounded."""
         return self.descent_traits(keeps_pairs=False)
 
     def layer(self, state: State) -> Array:
-        """Return W (*batch, d_v, d_k)."""
         return state["W"]
 
     def init(self, state: State) -> Arrays:
@@ -249,12 +245,10 @@ class TrainedLayer(Descent, RecurrentStore):
         return {name: state.zeros(state.d_v, state.d_k) for name in names}
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
-        """Warn of a rate that lets the weights grow."""
         self.warn_where_unstable(state, keys)
         return {}
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
-        """The rule for one pair."""
         W = arrays["W"]
         towards = value if self.loss == "given" else value - key @ transpose(W)
         step = self.rate * transpose(towards) @ key - self.pull * W
@@ -284,7 +278,6 @@ class TrainedLayer(Descent, RecurrentStore):
         return arrays, xp.concat(recalls, axis=-2) if recalls else None
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return W x for each query."""
         return queries @ transpose(state["W"])
 
 

@@ -105,7 +105,6 @@ class LinearAttention(RecurrentStore):
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """In terms of the number of features, `width`."""
         width = by_width("width", self.feature.width)
         return Cost(width * D_V, width * D_V, note=f"width is {self.feature.width(64):,} at d_k = 64")
 
@@ -120,7 +119,6 @@ class LinearAttention(RecurrentStore):
         return _AVERAGING if self.normalise else _ADDING
 
     def init(self, state: State) -> Arrays:
-        """Return zero sums."""
         width = self.feature.width(state.d_k)
         sums = {"S": state.zeros(state.d_v, width)}
         return sums | {"z": state.zeros(width)} if self.normalise else sums
@@ -138,7 +136,6 @@ class LinearAttention(RecurrentStore):
         return super().resolved(state, keys, extras)
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
-        """S + v φ(k)^T, z + φ(k)."""
         features = self.feature(key)
         self._require_features(features, key)
         sums = {"S": arrays["S"] + transpose(value) @ features}

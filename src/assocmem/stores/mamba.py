@@ -118,7 +118,6 @@ class Mamba(RecurrentStore):
         return full
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
-        """The rule: h <- exp(D A) h + (D u) B^T."""
         xp = namespace(key)
         steps = transpose(extras["step"])
         return {"h": xp.exp(steps * extras["rates"]) * arrays["h"] + (steps * transpose(value)) @ key}
@@ -150,7 +149,6 @@ class Mamba(RecurrentStore):
         return {"h": h}, None if queries is None else recalls.joined()
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return h x for each query."""
         return queries @ transpose(state["h"])
 
 
@@ -202,7 +200,6 @@ class Mamba2(RecurrentStore):
         return Traits("shared", False, "decays", constant_size=True, extras=extras_of(self))
 
     def init(self, state: State) -> Arrays:
-        """Return the zero matrix."""
         return {"H": state.zeros(state.d_v, state.d_k)}
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
@@ -213,7 +210,6 @@ class Mamba2(RecurrentStore):
         return full
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
-        """The rule: H <- a H + (D v) k^T."""
         return {"H": arrays["H"] * extras["decay"][..., None] + transpose(_scaled(value, extras)) @ key}
 
     def put_chunk(
@@ -232,7 +228,6 @@ class Mamba2(RecurrentStore):
         return {"H": transpose(state)}, recalls
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return H x for each query."""
         return queries @ transpose(state["H"])
 
     def form(self, d_k: int) -> KernelSum | Decay | None:

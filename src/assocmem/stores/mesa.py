@@ -102,7 +102,6 @@ class MesaNet(RecurrentStore):
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """By the solver."""
         if self.solver == "rls":
             return Cost(3 * D_K**2 + 2 * D_K * D_V, D_K * D_V)
         solve = D_K**3 if self.solver == "direct" else self.max_steps * D_K**2
@@ -117,13 +116,11 @@ class MesaNet(RecurrentStore):
     # ------------------------------------------------------------------ writing
 
     def init(self, state: State) -> Arrays:
-        """Return zero sums, or the inverse of the ridge."""
         if self.solver == "rls":
             return {"R": state.eye(state.d_k) / self.ridge, "W": state.zeros(state.d_v, state.d_k)}
         return {"H": state.zeros(state.d_k, state.d_k), "G": state.zeros(state.d_v, state.d_k)}
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
-        """Return strength and decay of every pair."""
         full = super().resolved(state, keys, extras)
         if self.solver == "rls" and bool(state.xp.any(full["decay"] == 0)):
             raise InputError('`decay` of MesaNet.write must be > 0 with solver="rls", which divides by it; got 0.')

@@ -89,20 +89,16 @@ class MLP(Store):
     # One class serves the activations of several papers, so these two are the instance's.
     @property
     def equation(self) -> str:  # type: ignore[override]
-        """f(x) with the activation written out."""
         return f"f(x) = V^T σ(K x), σ(s) = {self.activation.formula}"
 
     @property
     def source(self) -> Source:  # type: ignore[override]
-        """The paper that brought this activation."""
         return _source_of(self.activation)
 
     def form(self, d_k: int) -> KernelSum:
-        """Return the activation."""
         return KernelSum(self.activation)
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:
-        """Return V^T σ(K x)."""
 
         def weigh(x: Array, pairs: slice) -> Array:
             return self.activation(_similarities(state, "keys", x, pairs))
@@ -147,19 +143,15 @@ class GatedMLP(Store):
 
     @property
     def equation(self) -> str:  # type: ignore[override]
-        """f(x) with the gate's activation written out."""
         return f"f(x) = V^T (σ(G x) * K x), σ(s) = {self.activation.formula}"
 
     def init(self, state: State) -> dict[str, Rows]:
-        """Return rows of keys, gates and values."""
         return {"keys": Rows(state.d_k), "gates": Rows(state.d_k), "values": Rows(state.d_v)}
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> dict[str, Array]:
-        """Keep the pairs with their gates."""
         return {"keys": keys, "gates": extras["gate"], "values": values}
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:
-        """Return V^T (σ(G x) * K x)."""
 
         def weigh(x: Array, pairs: slice) -> Array:
             gates = self.activation(_similarities(state, "gates", x, pairs))

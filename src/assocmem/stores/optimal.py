@@ -68,7 +68,6 @@ class OptimalLinear(LeastSquaresStore):
     traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
     def form(self, d_k: int) -> LeastSquares:
-        """Return least squares on the keys themselves."""
         return LeastSquares(float(self.ridge))
 
     def _width(self, state: State) -> int:

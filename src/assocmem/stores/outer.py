@@ -49,15 +49,12 @@ class OuterProduct(Store):
     traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
 
     def init(self, state: State) -> Mapping[str, Array]:
-        """Return the zero matrix."""
         return {"W": state.zeros(state.d_v, state.d_k)}
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
-        """Add sum_i v_i k_i^T."""
         return {"W": state["W"] + _product(keys, values)}
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return W x for each query."""
         return queries @ transpose(state["W"])
 
     def scanned(
@@ -74,7 +71,6 @@ class OuterProduct(Store):
         return {"W": W}, state.xp.concat(parts, axis=-2)
 
     def form(self, d_k: int) -> KernelSum:
-        """Return σ(s) = s."""
         return KernelSum(Linear())
 
 

@@ -80,11 +80,9 @@ class TruncatedExp(Store):
     )
 
     def form(self, d_k: int) -> KernelSum:
-        """Return the truncated exponential."""
         return KernelSum(_series(self.terms, self.beta, d_k))
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:
-        """Return V^T σ(K x)."""
         sigma = _series(self.terms, self.beta, state.d_k)
 
         def weigh(x: Array, pairs: slice) -> Array:
@@ -122,13 +120,11 @@ class TruncatedExpFeatures(Store):
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """In terms of the number of features."""
         more = self.terms - 1
         width = by_width(f"C(d_k + {more}, {more})", lambda d_k: math.comb(d_k + more, more))
         return Cost(width * D_V, width * D_V)
 
     def form(self, d_k: int) -> KernelSum:
-        """Return the truncated exponential."""
         return KernelSum(_series(self.terms, self.beta, d_k))
 
     def init(self, state: State) -> Mapping[str, Array]:
@@ -149,7 +145,6 @@ class TruncatedExpFeatures(Store):
         return {"W": total}
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return W φ(x), a block of queries at a time."""
         phi = self._map(state)
         parts = [phi(queries[..., at, :]) @ transpose(state["W"]) for at in self._blocks(state, queries)]
         return parts[0] if len(parts) == 1 else state.xp.concat(parts, axis=-2)

@@ -88,7 +88,6 @@ class SoftmaxAttention(Store):
         return Traits("shared", True, "averages", constant_size=False, keeps_pairs=True, options=(n_total,))
 
     def form(self, d_k: int) -> KernelSum:
-        """Return σ(s) = e^(beta(n) (s - 1)), normalised."""
         return KernelSum(self.sharpness, normalised=True)
 
     def get(self, state: State, queries: Array, ask: Ask) -> Recall:

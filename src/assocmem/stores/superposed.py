@@ -68,21 +68,17 @@ class SuperposedMLP(Store):
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """In terms of the hidden units."""
         each = _hidden(self.width) * (2 * D_K + D_V)
         return Cost(each, each)
 
     def init(self, state: State) -> Mapping[str, Array]:
-        """Return the projections and a zero readout."""
         projections = _projections(self.seed, self.width, state)
         return {**projections, "B": state.zeros(state.d_v, int(projections["A"].shape[-2]))}
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array]:
-        """Add sum_i v_i φ(k_i)^T."""
         return {**state.arrays, "B": state["B"] + transpose(values) @ features(state, keys)}
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return B φ(x)."""
         return features(state, queries) @ transpose(state["B"])
 
 
@@ -111,12 +107,10 @@ class WhitenedMLP(LeastSquaresStore):
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """In terms of the hidden units."""
         m = _hidden(self.width)
         return Cost(4 * m**2, m * (2 * D_K + D_V), first_recall=m**3, note="writes amortised")
 
     def init(self, state: State) -> Mapping[str, Array | Rows]:
-        """Return the projections and an empty factor."""
         return {**_projections(self.seed, self.width, state), **super().init(state)}
 
     def _width(self, state: State) -> int:

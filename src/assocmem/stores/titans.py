@@ -87,7 +87,6 @@ class Titans(RecurrentStore):
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """Three times and once the number of weights."""
         hidden = self.expansion * D_K
         weights = D_K * D_V if self.depth == 1 else hidden * (D_K + D_V) + (self.depth - 2) * hidden**2
         return Cost(3 * weights, weights)
@@ -122,7 +121,6 @@ class Titans(RecurrentStore):
         return InnerModel((self.expansion * d_k,) * (self.depth - 1), bias=False)
 
     def init(self, state: State) -> Arrays:
-        """Return the starting weights and momentum 0."""
         weights = self.model(state.d_k).drawn(state, self.init_std if self.depth > 1 else 0.0, self.seed)
         return weights | {f"momentum_{name}": 0 * array for name, array in weights.items()}
 
@@ -221,7 +219,6 @@ class Titans(RecurrentStore):
         return after, out
 
     def get(self, state: State, queries: Array, ask: Ask) -> Array:
-        """Return M(q); zeros where nothing was written."""
         if state.n == 0:
             return queries @ state.zeros(state.d_k, state.d_v)
         return self._read(state.arrays, queries)

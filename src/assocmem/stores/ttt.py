@@ -59,12 +59,10 @@ class TTTLinear(InnerTraining):
     )
 
     def model(self, d_k: int) -> InnerModel:
-        """Return the linear model."""
         return InnerModel((), bias=self.bias, norm=self.norm, residual=self.residual)
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """The matrix, and the open mini-batch."""
         return Cost(2 * D_K * D_V + self.mini_batch * D_K, D_K * D_V, note="more while a mini-batch is open")
 
     @property
@@ -145,13 +143,11 @@ class TTTMLP(InnerTraining):
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
-        """The weights, and the open mini-batch."""
         weights, hidden = self.expansion * D_K * (D_K + D_V), self.expansion * D_K
         return Cost(2 * weights + self.mini_batch * hidden, weights, note="more while a mini-batch is open")
 
     @property
     def traits(self) -> Traits:
-        """Not linear in the values."""
         return Traits(
             linear_in_values="no",
             permutation_invariant=False,
