@@ -1,4 +1,4 @@
-"""Choice capacities refuse in a sentence what they cannot measure."""
+"""Retrieval capacities refuse in a sentence what they cannot measure."""
 
 from __future__ import annotations
 
