@@ -19,54 +19,51 @@ if TYPE_CHECKING:
 def list_stores(as_json: Json = False) -> None:
     """List every store: its key, what it does, whether its state stays bounded, and its source."""
     from assocmem import stores
-    from assocmem.stores import entry
 
-    found = [(entry(key), entry(key).make()) for key in stores.names()]
+    found = [(entry, entry.make()) for entry in map(stores.entry, stores.names())]
     if as_json:
         rows = [{"key": e.key, "summary": e.summary, "family": e.family, **_facts(s)} for e, s in found]
         print_json({"stores": rows}, DEFINITIONS)
         return
-    print_table(
-        ["store", "what it does", "state", "source"],
-        [[e.key, e.summary, "bounded" if s.traits.constant_size else "grows", _short_source(s)] for e, s in found],
-    )
-    print(
-        f"{len(found)} stores. `assocmem show STORE` for one of them, `assocmem capacity STORE --d-k 64` to measure it."
-    )
+    lines = [
+        [e.key, e.summary, "bounded" if s.traits.constant_size else "grows", s.source.short if s.source else "–"]
+        for e, s in found
+    ]
+    print_table(["store", "what it does", "state", "source"], lines)
+    print(f"{len(found)} stores. `assocmem show STORE` for one of them, `assocmem capacity STORE` to measure it.")
 
 
 def show(store: StoreName, as_json: Json = False) -> None:
     """Show a store's card: equation, traits, state, cost, source, settings, capacity at d_k = 64."""
+    from assocmem import theory
     from assocmem.stores import entry
 
     made = made_store(store)
-    options = {} if ":" in store else {s.name: s.told for s in entry(store).settings if not s.tuning}
-    summary = _own_summary(made) if ":" in store else entry(store).summary
+    own = ":" in store
+    options = {} if own else {s.name: s.told for s in entry(store).settings if not s.tuning}
+    summary = _own_summary(made) if own else entry(store).summary
     with user_code(store):
-        capacity = _capacity_at_64(made)
-        facts, state = _facts(made), _state_words(made)
+        found = theory.capacity(made.form(64), 64)
+        facts = _facts(made)
+    kind = None if found.value is None else "exact" if found.exact else "approximate"
     if as_json:
-        print_json(
-            {"key": store, "summary": summary, "options": options, "capacity_d_k_64": capacity, **facts},
-            DEFINITIONS,
-        )
+        capacity = {"value": found.value, "statistic": found.statistic, "reason": found.reason, "kind": kind,
+                    "theory_exact": kind and found.exact}  # fmt: skip
+        told = {"key": store, "summary": summary, "options": options, "capacity_d_k_64": capacity}
+        print_json(told | facts, DEFINITIONS)
         return
-    card = {"store": f"{store} ({made.name})", "rule": summary, "equation": made.equation}
-    card |= {name.replace("_", " "): text for name, text in trait_words(made.traits).items()}
-    card |= {"state at d_k = d_v = 64": state, "cost (multiply-adds)": str(made.cost or "–")}
-    card["capacity at d_k = 64"] = (
-        capacity["reason"]
-        if capacity["value"] is None
-        else f"{number(capacity['value'])} ({capacity['statistic']}, {capacity['kind']} theory)"
-    )
+    held, bounded = facts["state_numbers"] or 0, made.traits.constant_size
+    state = f"{held:,} numbers, whatever is written" if bounded else f"{held // 64:,} numbers a memory"
+    card: dict[str, str] = {
+        "store": f"{store} ({made.name})", "rule": summary, "equation": made.equation, **trait_words(made.traits),
+        "state at d_k = d_v = 64": state if held else "–", "cost (multiply-adds)": facts["cost"] or "–",
+        "capacity at d_k = 64": f"{number(found.value)} ({found.statistic}, {kind} theory)" if kind else found.reason,
+    }  # fmt: skip
     if made.source:
         card["source"] = f"{made.source.authors} ({made.source.year}), {made.source.title}"
         card["equation there"] = made.source.equation or "–"
-        for i, deviation in enumerate(made.source.deviations):
-            card[f"deviation {i + 1}"] = deviation
-    for name, text in options.items():
-        card[f"setting {name}"] = text
-    print_pairs(card)
+        card |= {f"deviation {i}": text for i, text in enumerate(made.source.deviations, 1)}
+    print_pairs(card | {f"setting {name}": text for name, text in options.items()})
 
 
 def cite(store: StoreName) -> None:
@@ -110,78 +107,35 @@ DEFINITIONS = {
 
 
 def _facts(store: Store) -> dict[str, Any]:
-    traits = store.traits
+    from assocmem.lab.probe import counted_state
+
+    named = ("linear_in_values", "permutation_invariant", "overwrite", "constant_size", "keeps_pairs", "keys")
     return {
-        "class": store.name,
-        "equation": store.equation,
-        "linear_in_values": traits.linear_in_values,
-        "permutation_invariant": traits.permutation_invariant,
-        "overwrite": traits.overwrite,
-        "constant_size": traits.constant_size,
-        "keeps_pairs": traits.keeps_pairs,
-        "keys": traits.keys,
-        "extras": [{"name": e.name, "shape": list(e.shape), "meaning": e.meaning} for e in traits.extras],
-        "state_numbers": _state_numbers(store),
-        "cost": store.cost and str(store.cost),
-        "source": store.source.bibtex() if store.source else None,
-    }
+        "class": store.name, "equation": store.equation, **{name: getattr(store.traits, name) for name in named},
+        "extras": [{"name": e.name, "shape": list(e.shape), "meaning": e.meaning} for e in store.traits.extras],
+        "state_numbers": None if store.traits.keys == "ids" else counted_state(store, 64, 64, 64),
+        "cost": store.cost and str(store.cost), "source": store.source.bibtex() if store.source else None,
+    }  # fmt: skip
 
 
 def trait_words(traits: Traits) -> dict[str, str]:
     """Return a store's traits as short sentences."""
     linear = {
         "shared": "yes, one row of weights for all value channels",
-        "per-channel": "yes, a row of weights for every value channel",
-        "no": "no",
-    }
+        "per-channel": "yes, a row of weights for every value channel", "no": "no",
+    }  # fmt: skip
     rewrite = {
-        "adds": "the two values add",
-        "averages": "the two values average",
-        "replaces": "the second value replaces the first",
-        "mixes": "both values keep shares by no simple law",
-        "decays": "the first value's share decays",
-        "keeps": "the first value stays, the second is ignored",
-    }
+        "adds": "the two values add", "averages": "the two values average",
+        "replaces": "the second value replaces the first", "mixes": "both values keep shares by no simple law",
+        "decays": "the first value's share decays", "keeps": "the first value stays, the second is ignored",
+    }  # fmt: skip
     return {
-        "linear_in_values": linear[traits.linear_in_values],
-        "order_of_writes": "does not matter" if traits.permutation_invariant else "matters",
-        "a_key_written_twice": rewrite[traits.overwrite],
-        "keys_it_wants": traits.keys,
+        "linear in values": linear[traits.linear_in_values],
+        "order of writes": "does not matter" if traits.permutation_invariant else "matters",
+        "a key written twice": rewrite[traits.overwrite],
+        "keys it wants": traits.keys,
         "extras": ", ".join(f"{e.name} (..., {', '.join(map(str, e.shape))})" for e in traits.extras) or "none",
     }
-
-
-def _state_numbers(store: Store, n: int = 64) -> int | None:
-    from assocmem.lab.probe import counted_state
-
-    return None if store.traits.keys == "ids" else counted_state(store, 64, 64, n)
-
-
-def _state_words(store: Store) -> str:
-    count = _state_numbers(store)
-    if count is None:
-        return "–"
-    return (
-        f"{count:,} numbers, whatever is written" if store.traits.constant_size else f"{count // 64:,} numbers a memory"
-    )
-
-
-def _short_source(store: Store) -> str:
-    if store.source is None:
-        return "–"
-    first = store.source.authors.split(" and ")[0].split(",")[0]
-    return f"{first} {store.source.year}"
-
-
-def _capacity_at_64(store: Store) -> dict[str, Any]:
-    from assocmem import theory
-
-    prediction = theory.capacity(store.form(64), 64)
-    kind = None if prediction.value is None else "exact" if prediction.exact else "approximate"
-    return {
-        "value": prediction.value, "statistic": prediction.statistic, "reason": prediction.reason, "kind": kind,
-        "theory_exact": None if kind is None else prediction.exact,
-    }  # fmt: skip
 
 
 def _own_summary(store: Store) -> str:

@@ -38,15 +38,23 @@ def design(
     attention = next(row for row in others if any(s.name == "sharpness" for s in entry(row["store"]).settings))
     sharper = sharper_rows(answer, attention)
     if as_json:
-        print_json(_facts(answer) | usual | {"stores": others, "sharpness_policies": sharper}, DESIGN_WORDS)
+        facts = {
+            "d_k": answer.d, "memories": answer.n_memories, "ratio": answer.ratio, "query_cosine": answer.cosine,
+            "feasible": answer.feasible, "sharpness": answer.sharpness, "logit_scale": answer.logit_scale,
+            "best_sharpness": answer.best_sharpness.value, "best_sharpness_reason": answer.best_sharpness.reason,
+            "largest": answer.largest.value, "largest_reason": answer.largest.reason, "reached": answer.reached.value,
+            "sentence": answer.sentence,
+        }  # fmt: skip
+        print_json(facts | usual | {"stores": others, "sharpness_policies": sharper}, DESIGN_WORDS)
         return
     print(f"{answer.sentence}\n{usual['usual_sentence']}")
+    best, largest = answer.best_sharpness, answer.largest
     print_pairs(
         {
             "smallest sharpness": "none is enough" if answer.sharpness is None else number(answer.sharpness),
             "as a scale on q·k of vectors of length sqrt(d_k)": number(answer.logit_scale),
-            "best sharpness there is": _number_or_reason(answer.best_sharpness),
-            "largest M that one serves": _number_or_reason(answer.largest),
+            "best sharpness there is": best.reason if best.value is None else number(best.value),
+            "largest M that one serves": largest.reason if largest.value is None else number(largest.value),
             "usual sharpness, sqrt(d_k)": number(usual["usual_sharpness"]),
             "largest M the usual one serves": number(usual["usual_largest"]),
         }
@@ -55,11 +63,8 @@ def design(
     rows = [row for o in others for row in ([o, *sharper] if o is attention else [o])]
     print_table(
         ["store", "serves M", "ratio there", "largest M", "numbers held", "multiply-adds a recall"],
-        [
-            [o["label"], words[o["feasible"]], number(o["ratio"]), number(o["largest"]), number(o["numbers_held"]),
-             o["cost"] or "–"]
-            for o in rows
-        ],
+        [[o["label"], words[o["feasible"]], *(number(o[name]) for name in ("ratio", "largest", "numbers_held")),
+          o["cost"] or "–"] for o in rows],
         title=f"every store at d_k = {d_k}, d_v = {d_v}, M = {number(wanted)}",
         numeric=("ratio there", "largest M", "numbers held"),
     )  # fmt: skip
@@ -119,20 +124,6 @@ def sharper_rows(answer: Design, softmax: dict[str, Any]) -> list[dict[str, Any]
 def _within(found: Prediction, ratio: float) -> bool:
     log = found.log_value if found.log_value is not None else (-math.inf if found.value == 0 else math.inf)
     return log <= math.log(ratio) + 1e-12
-
-
-def _number_or_reason(found: Prediction) -> str:
-    return found.reason if found.value is None else number(found.value)
-
-
-def _facts(answer: Any) -> dict[str, Any]:
-    return {
-        "d_k": answer.d, "memories": answer.n_memories, "ratio": answer.ratio, "query_cosine": answer.cosine,
-        "feasible": answer.feasible, "sharpness": answer.sharpness, "logit_scale": answer.logit_scale,
-        "best_sharpness": answer.best_sharpness.value, "best_sharpness_reason": answer.best_sharpness.reason,
-        "largest": answer.largest.value, "largest_reason": answer.largest.reason, "reached": answer.reached.value,
-        "sentence": answer.sentence,
-    }  # fmt: skip
 
 
 DESIGN_WORDS = {

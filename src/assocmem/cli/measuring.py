@@ -24,7 +24,7 @@ from assocmem.cli.arguments import (
     writable,
 )
 from assocmem.cli.output import print_json, print_pairs, print_table, progress_bar, written
-from assocmem.contract.columns import interval, number
+from assocmem.contract.columns import interval, meanings, number
 from assocmem.contract.errors import InputError
 
 
@@ -42,7 +42,6 @@ def capacity(
     as_json: Json = False,
 ) -> None:
     """Give the capacity of a store for random unit keys: theory beside a measurement with its interval."""
-    from assocmem.contract.columns import meanings
     from assocmem.contract.results import setting
     from assocmem.lab.capacity import capacity as measure_capacity
 
@@ -101,16 +100,20 @@ def measure(
     as_json: Json = False,
 ) -> None:
     """Measure your own keys: ratio, capacity and geometry, raw and (if asked) centred and whitened."""
-    from assocmem.contract.columns import meanings
+    from assocmem.contract.results import Results, header_for
     from assocmem.inputs import read_matrix, read_targets
     from assocmem.inputs.files import came_as
     from assocmem.lab.measure import measure as measure_keys
+    from assocmem.stores import entry
 
     if (queries is None) != (targets is None):
         raise InputError("`--queries` and `--targets` go together: which row does each query ask for?")
     if out is not None:
         writable(out)
-    chosen = _made(stores) or None
+    for store in stores:
+        if ":" not in store:
+            entry(store)  # a key that is none is refused before anything is read
+    chosen = [(store, made_store(store)) if ":" in store else store for store in stores] or None
     array = read_matrix(keys, "keys")
     n = array.shape[-2]
     preparations = ["raw"] + ["centre"] * centre + ["whiten"] * whiten
@@ -124,9 +127,9 @@ def measure(
             largest=max_memories, threshold=ratio, seed=seed, workers=workers, progress=report, came=came_as(keys),
         )  # fmt: skip
     if out is not None:
-        _write(
-            out, found, {"keys": written(Path(keys).name), "preparations": preparations, "normalise": normalise}, seed
-        )
+        config = {"keys": written(Path(keys).name), "preparations": preparations, "normalise": normalise}
+        header = header_for(config=config, seed=seed, definitions=meanings(found.curve)) | {"words": list(found.words)}
+        Results("measured", tuple(found.curve), header).write(out)
     if as_json:
         data = {"capacities": found.capacities, "geometry": found.geometry, "curve": found.curve, "words": found.words}
         print_json(data, meanings([*found.capacities, *found.geometry, *found.curve]))
@@ -140,47 +143,31 @@ def _settings_words(store: Any, d_k: int) -> str:
     """Return all settings that a store has, given or not, and what its sharpness comes to where it is a number."""
     from assocmem.lab.plan import labelled
 
-    words = [f"{name} = {_in_words(value)}" for name, value in store.settings().items() if value is not None]
+    def in_words(value: Any) -> str:  # as it would be written, without what was left open
+        own = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else {}
+        told = ", ".join(f"{name}={x!r}" for name, x in own.items() if x is not None)
+        return (type(value).__name__ + (f"({told})" if told else "")) if is_dataclass(value) else repr(value)
+
+    words = [f"{name} = {in_words(value)}" for name, value in store.settings().items() if value is not None]
     one = labelled(store)
     beta = None if one.changes_with_n(d_k) else one.beta(d_k, 1)
     return ", ".join(words + ([] if beta is None else [f"beta = {beta:.4g}"])) or "none"
 
 
-def _in_words(value: Any) -> str:
-    """Return a setting as it would be written, without what was left open."""
-    if not is_dataclass(value):
-        return repr(value)
-    own = [f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if getattr(value, f.name) is not None]
-    return type(value).__name__ + (f"({', '.join(own)})" if own else "")
-
-
-def _made(stores: list[str]) -> list[Any]:
-    """Return the stores as the lab takes them: keys as they are, a user's own made."""
-    from assocmem.stores import entry
-
-    for store in stores:
-        if ":" not in store:
-            entry(store)
-    return [(store, made_store(store)) if ":" in store else store for store in stores]
-
-
-def _write(out: Path, found: Any, config: dict[str, Any], seed: int) -> None:
-    from assocmem.contract.columns import meanings
-    from assocmem.contract.results import Results, header_for
-
-    header = header_for(config=config, seed=seed, definitions=meanings(found.curve)) | {"words": list(found.words)}
-    Results("measured", tuple(found.curve), header).write(out)
-
-
 def _print_measurement(found: Any, shape: tuple[int, ...]) -> None:
     heads = len({row["head"] for row in found.capacities}) > 1
     print(f"keys of shape {shape}")
+
+    def used(row: dict[str, Any]) -> str:
+        dropped = row["columns_dropped"]
+        return f"{row['d_k']}" + (f" ({dropped} constant, left out)" if dropped else "")
+
     columns = ["head"] * heads + ["keys", "rows", "columns used", "effective dimension", "mean cosine", "shared mean"]
     print_table(
         columns,
         [
             [str(g["head"])] * heads
-            + [g["preparation"], f"{g['n_rows']:,}", _used(g), number(g["effective_dimension"]),
+            + [g["preparation"], f"{g['n_rows']:,}", used(g), number(g["effective_dimension"]),
                number(g["mean_cosine"]), "–" if g["shared_mean_share"] is None else f"{g['shared_mean_share']:.1%}"]
             for g in found.geometry
         ],
@@ -217,8 +204,3 @@ def _measured_words(found: Any) -> str:
         "of two different keys, which is the width of uniform random keys that overlap as much. Shared mean: "
         "||mean||² over mean ||key||². σ: what a store makes of an inner product, for softmax exp(beta k.x)."
     )
-
-
-def _used(row: dict[str, Any]) -> str:
-    dropped = row["columns_dropped"]
-    return f"{row['d_k']}" + (f" ({dropped} constant, left out)" if dropped else "")

@@ -34,6 +34,11 @@ class Source:
         key = f"{family}{self.year}{words[0] if words else ''}".lower()
         return unicodedata.normalize("NFKD", key).encode("ascii", "ignore").decode()
 
+    @property
+    def short(self) -> str:
+        """First author's family name and year."""
+        return f"{self.authors.split(' and ')[0].split(',')[0]} {self.year}"
+
     def bibtex(self) -> str:
         """Return the BibTeX entry of this source."""
         fields = {"title": "{" + self.title + "}", "author": self.authors, "year": str(self.year)}
