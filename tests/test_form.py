@@ -25,8 +25,9 @@ from assocmem.contract.register import entries, register
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
 from assocmem.lab.capacity import capacity
-from assocmem.lab.recency import age_curves, rewrite_curves
+from assocmem.lab.recency import Ages, Rewrites, Sequences
 from assocmem.lab.requirements import requirements
+from assocmem.lab.run import curves
 from assocmem.maps.activations import Activation, Exp, Linear
 from assocmem.maps.sharpness import LogN
 from assocmem.stores import make_store
@@ -110,12 +111,13 @@ def test_a_new_store_with_a_form_is_predicted_everywhere():
     assert (row["feasible"], row["numbers_held"]) == (True, D**4)
     assert row["largest"] == pytest.approx(exact, rel=1e-9)
 
-    rows = age_curves([("halving", Halving())], D, 12, [0, 3], trials=64, workers=1)
+    rows = curves([("halving", Halving())], D, [12], Sequences(Ages((0, 3)), 64), workers=1)
     signal = {row["age"]: row for row in rows if row["quantity"] == "signal"}
     assert signal[3]["value"] == pytest.approx(signal[3]["theory"]) == pytest.approx(1 / 8)
     ratio = next(row for row in rows if row["quantity"] == "ratio" and row["age"] == 3)
     assert ratio["low"] < ratio["theory"] < ratio["high"]
-    left = next(row for row in rewrite_curves([Halving()], D, [4], trials=8, workers=1) if row["quantity"] == "left")
+    rows = curves([Halving()], D, [4], Sequences(Rewrites(), 8), workers=1)
+    left = next(row for row in rows if row["quantity"] == "left")
     assert left["value"] == pytest.approx(left["theory"]) == pytest.approx(1 / 4)
 
 

@@ -123,12 +123,6 @@ def _number(name: str, value: Any) -> float:
     return number
 
 
-def regime(d: float, cosine: float = 1.0) -> str:
-    """Return the words for the setting of every exact prediction for uniform unit keys."""
-    query = "query = the stored key" if cosine == 1 else f"query at cosine {cosine:g} to its key"
-    return f"independent uniform unit keys, d = {d:g}, {query}, random values; M counts the target"
-
-
 def log_others(n: float) -> float:
     """Return ln(M - 1), -inf for M = 1."""
     return math.log(n - 1) if n > 1 else -math.inf

@@ -1,8 +1,7 @@
 """The Gaussian approximations s ~ N(0, 1/d), as in the article: labelled exact=False, never mixed with exact values.
 
-They keep the leading order of large d and large M: capacities leave the target uncounted (d, 2d, 2d^2/3, ...), and
-the softmax ratio is sqrt(M) e^(beta^2/d - beta). They are good while beta is far below d; at beta = 25 and d = 64
-they miss the ratio by a factor of 5.6.
+They keep the leading order of large d and large M: capacities leave the target uncounted (d, 2d, 2d^2/3, ...). They
+are good while beta is far below d; at beta = 25 and d = 64 they miss the ratio by a factor of 5.6.
 """
 
 from __future__ import annotations

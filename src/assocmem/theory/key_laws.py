@@ -17,16 +17,10 @@ import numpy as np
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
 from assocmem.maps.activations import Activation, Exp, Linear
+from assocmem.theory import quadrature
 from assocmem.theory.answer import EPS, Asked, checked, log_of, log_others
 from assocmem.theory.moments import Sphere, log_mean_square, log_signal
-from assocmem.theory.quadrature import (
-    Floats,
-    LogValue,
-    edges_on_sphere,
-    log_integral,
-    log_integral_of_square,
-    log_mean_of_two,
-)
+from assocmem.theory.quadrature import Floats, LogValue
 from assocmem.theory.similarity_law import log_density
 
 _NO_SIGNAL = "no recall at this cosine: the target's own weight is 0"
@@ -75,12 +69,11 @@ def effective_ratio(d_effective: float, n_memories: float, *, cosine: float = 1.
     """
     if not (math.isfinite(d_effective) and d_effective >= 1):
         raise InputError(f"`d_effective` must be a finite number >= 1; got {d_effective!r}.")
-    _, n, cosine, _ = checked(2, n_memories, cosine)
-    asked = Asked("ratio", 2, n, cosine)
+    asked = Asked("ratio", *checked(2, n_memories, cosine))
     words = f"unit keys with mean square cosine 1/{d_effective:g}, query cosine {cosine:g}; M counts the target"
     if cosine == 0:
         return asked.none(_NO_SIGNAL, regime=words)
-    log = 0.5 * (log_others(n) - math.log(d_effective)) - math.log(abs(cosine))
+    log = 0.5 * (log_others(asked.n) - math.log(d_effective)) - math.log(abs(cosine))
     return asked.predict(log, regime=words, source="E cos^2 = 1/d_eff")
 
 
@@ -101,10 +94,6 @@ def _from_moment(others: LogValue, sigma: Activation, asked: Asked, words: str) 
 # ------------------------------------------------------------------ keys that share a direction: ln E σ(s)^2
 
 
-def _equal_cosine(sigma: Activation, d: float, settings: Mapping[str, Any]) -> LogValue:
-    return _sharing(sigma, d, _within_unit("rho", settings.get("rho")))
-
-
 def _clustered(sigma: Activation, d: float, settings: Mapping[str, Any]) -> LogValue:
     """The mixture: one cluster with probability 1/clusters, else two independent uniform keys."""
     clusters = settings.get("clusters")
@@ -121,22 +110,25 @@ def _sharing(sigma: Activation, d: float, shared: float) -> LogValue:
     """Return ln E σ(c + (1-c) t)^2, t the similarity of uniform keys of width d - 1, c = `shared`."""
     method = "E σ(c + (1-c) t)^2, t of width d - 1"
     if shared == 1 or d == 1 or (d == 2 and not isinstance(sigma, Linear | Exp)):
-        return log_mean_of_two(sigma, 1.0, 1.0 if shared == 1 else 2 * shared - 1)
+        return quadrature.log_mean_of_two(sigma, 1.0, 1.0 if shared == 1 else 2 * shared - 1)
     if isinstance(sigma, Linear):
         return LogValue(math.log(shared**2 + (1 - shared) ** 2 / (d - 1)), 8 * EPS, method)
     if isinstance(sigma, Exp):
         return replace(log_mean_square(Exp(sigma.beta * (1 - shared)), Sphere(d - 1)), method=method)
     breaks = tuple((b - shared) / (1 - shared) for b in sigma.breaks)
-    found = log_integral_of_square(
+    found = quadrature.log_integral_of_square(
         sigma,
         lambda theta: log_density(theta, d - 1),
         lambda theta: shared + (1 - shared) * np.sin(theta),
-        edges_on_sphere(d - 1, breaks),
+        quadrature.edges_on_sphere(d - 1, breaks),
     )
     return replace(found, method=method)
 
 
-_SHARED = {"equal-cosine": _equal_cosine, "clustered": _clustered}
+_SHARED: Mapping[str, Callable[[Activation, float, Mapping[str, Any]], LogValue]] = {
+    "equal-cosine": lambda sigma, d, settings: _sharing(sigma, d, _within_unit("rho", settings.get("rho"))),
+    "clustered": _clustered,
+}
 
 # ------------------------------------------------------------------ the outer product: ln of the ratio, or why not
 
@@ -191,7 +183,7 @@ def _log_spectrum_moment(values: Floats) -> LogValue:
         grown = 1 + 2 * np.exp(y)[..., None] * values
         return np.asarray(2 * y - 0.5 * np.log(grown).sum(axis=-1) + np.log((values**2 / grown).sum(axis=-1)))
 
-    found = log_integral(integrand, edges)
+    found = quadrature.log_integral(integrand, edges)
     return LogValue(found.log, found.error, "E k^T C k/|k|^4 by one integral over the eigenvalues")
 
 

@@ -5,10 +5,6 @@ K)^-1 K^T, a projection: interference^2 = P_jj - P_jj^2, so ratio^2 = (1 - P_jj)
 k k^T over the other keys. For Gaussian keys that is chi2(M-d)/chi2(d), P_jj ~ Beta(d/2, (M-d)/2), exactly. For unit
 keys the denominator hardly varies: about (1 + 2/M) chi2(M-d)/d, the 2/M because keys whose other coordinates are
 short have less leverage and more residual (docs/theory.md). The article's rule is sqrt(M/d - 1).
-
-Noisy queries and a ridge lambda have theory for large d. With S over all keys two numbers suffice, m = tr (S +
-lambda)^-1 / d and m' = tr (S + lambda)^-2 / d, which for unit keys tend to the Marchenko-Pastur values at load M/d.
-Without a ridge, below M = d - 1, the interference is known exactly at any d.
 """
 
 from __future__ import annotations
@@ -28,6 +24,7 @@ _FEW = 0.05  # degrees of freedom below which a median is below 1e-12
 _FAINT = 1e-60  # a query's cosine below which 1/ρ^2 - 1 is 1/ρ^2
 _OUTER = 1e20  # M/d + lambda above which the eigenvalues differ by nothing that shows
 _NOISY = "rms interference over mean signal"
+_RMS_ALONE = "noisy queries and ridges have theory for the rms alone"
 _NO_RECALL = "no recall: the mean signal is 0 at cosine 0"
 _GRAM = "inverse of the Gram matrix of unit keys, E G^-1_ii = (d-2)/(d-M-1)"
 _SOURCES = {
@@ -117,10 +114,10 @@ def optimal_rule(d: int, n_memories: float) -> Prediction:
 def _noisy_ratio(ridge: float, asked: Asked) -> Prediction:
     """Return the root of the mean square interference over the mean signal, of least squares with a ridge.
 
-    With a ridge, ratio^2 = (1 - 1/M) (m - lambda m') (1 + (1/ρ^2 - 1) (1+m)^2) / m^2, m the positive root of lambda
-    m^2 + (lambda + M/d - 1) m = 1 and m' = -dm/dlambda. Without, in leading order (M/d - 1) + (1/ρ^2 - 1) M^2/(d (M-
-    d)) above M = d and (1/ρ^2 - 1) M/(d-M) below: a noisy query makes the ratio peak at M = d, and a ridge removes
-    the peak.
+    With a ridge, ratio^2 = (1 - 1/M) (m - lambda m') (1 + (1/ρ^2 - 1) (1+m)^2) / m^2, m = tr (S + lambda)^-1 / d at its
+    Marchenko-Pastur value, the positive root of lambda m^2 + (lambda + M/d - 1) m = 1, and m' = -dm/dlambda. Without,
+    in leading order (M/d - 1) + (1/ρ^2 - 1) M^2/(d (M-d)) above M = d and (1/ρ^2 - 1) M/(d-M) below: a noisy query
+    makes the ratio peak at M = d, and a ridge removes the peak.
 
     With a ridge the relative error is of order 1/d, measured as under 1.5 % at d = 64 and 8 % at d = 8. Without, it is
     exact below M = d - 1, (1/ρ^2 - 1) (M-1) (d-2) / ((d-M-1) (d-1)), and above d + 1 right to second order in 1/M,
@@ -128,7 +125,7 @@ def _noisy_ratio(ridge: float, asked: Asked) -> Prediction:
     is infinite. Single ratios scatter, as the signal itself does.
     """
     if asked.statistic != "rms":
-        return asked.none("noisy queries and ridges have theory for the rms alone")
+        return asked.none(_RMS_ALONE)
     d, n, cosine = asked.d, asked.n, asked.cosine
     words = (
         f"independent uniform unit keys, d = {d:g} large, query cosine {cosine:g}, ridge {ridge:g}; M counts the target"
@@ -165,7 +162,7 @@ def _noisy_capacity(asked: Asked) -> Prediction:
     """
     d, size = asked.d, abs(asked.cosine)
     if asked.statistic != "rms":
-        return asked.none("noisy queries and ridges have theory for the rms alone")
+        return asked.none(_RMS_ALONE)
     if asked.law != "sphere":
         reason = f"noisy queries have a formula for unit keys alone, none for the law {asked.law!r}"
         return asked.none(reason, regime=_words(asked))

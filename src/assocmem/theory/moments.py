@@ -13,16 +13,10 @@ from functools import lru_cache, singledispatch
 import numpy as np
 
 from assocmem.maps.activations import GELU, Activation, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.theory import quadrature
 from assocmem.theory.answer import EPS
 from assocmem.theory.bessel import log_mean_exp, log_mean_exp_error
-from assocmem.theory.quadrature import (
-    Floats,
-    LogValue,
-    edges_on_sphere,
-    log_abs,
-    log_integral_of_square,
-    log_mean_of_two,
-)
+from assocmem.theory.quadrature import Floats, LogValue, log_abs
 from assocmem.theory.similarity_law import log_density, log_gamma_ratio
 
 
@@ -53,9 +47,9 @@ class Sphere:
         stated and some bisection where it is not. Cost: some thousand evaluations of σ.
         """
         if self.d == 1:
-            return log_mean_of_two(sigma, -1.0, 1.0)
-        edges = edges_on_sphere(self.d, sigma.breaks)
-        return log_integral_of_square(sigma, lambda theta: log_density(theta, self.d), np.sin, edges)
+            return quadrature.log_mean_of_two(sigma, -1.0, 1.0)
+        edges = quadrature.edges_on_sphere(self.d, sigma.breaks)
+        return quadrature.log_integral_of_square(sigma, lambda theta: log_density(theta, self.d), np.sin, edges)
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class Normal:
             return LogValue(math.nan, math.inf, "none")
         d, scale = self.d, 1 / math.sqrt(self.d)
         marks = np.concatenate([scale * np.arange(-40.0, 41.0), [b for b in sigma.breaks if abs(b) < 40 * scale]])
-        return log_integral_of_square(
+        return quadrature.log_integral_of_square(
             sigma, lambda s: 0.5 * math.log(d / (2 * math.pi)) - 0.5 * d * s * s, lambda s: s, np.unique(marks)
         )
 
@@ -143,8 +137,7 @@ def _(sigma: ExpSeries, law: Sphere | Normal) -> LogValue:
     partial[cut] = 1 - 2 * betainc(n, 2 * k[cut] - n + 1, 0.5)
     factor = 2 * np.log(2 * beta) - np.log(2.0 * k[1:]) - law.log_widths(k[1:])
     logs = np.concatenate([[0.0], np.cumsum(factor)]) + np.log(partial)
-    top = float(logs.max())
-    log = top + math.log(math.fsum(np.exp(logs - top)))
+    log = quadrature.log_sum(logs)
     return LogValue(log, 8 * EPS * (n + abs(log)), method)
 
 

@@ -76,7 +76,7 @@ def log_integral(integrand: Callable[[Floats], Floats], edges: Floats) -> LogVal
         middle = 0.5 * (left + right)
         first, second = _panels(integrand, left, middle), _panels(integrand, middle, right)
         fine = np.logaddexp(first, second)
-        total = _log_sum(np.concatenate([*kept, fine]))
+        total = log_sum(np.concatenate([*kept, fine]))
         if total == -math.inf:
             return LogValue(-math.inf, 0.0, "σ is 0 at every node")
         change = np.abs(np.exp(coarse - total) - np.exp(fine - total))
@@ -92,7 +92,7 @@ def log_integral(integrand: Callable[[Floats], Floats], edges: Floats) -> LogVal
         left, right, coarse = (
             np.concatenate([a[open_], b[open_]]) for a, b in ((left, middle), (middle, right), (first, second))
         )
-    total = _log_sum(np.concatenate(kept))
+    total = log_sum(np.concatenate(kept))
     error = min(math.exp(min(lost - total, 700)), 1e300) + 16 * EPS * (1 + abs(total))
     return LogValue(total, error, "adaptive Gauss-Legendre quadrature")
 
@@ -135,6 +135,7 @@ def _panels(integrand: Callable[[Floats], Floats], left: Floats, right: Floats) 
     return logs
 
 
-def _log_sum(logs: Floats) -> float:
+def log_sum(logs: Floats) -> float:
+    """Return ln of the sum of e^logs, summed exactly."""
     top = float(logs.max())
     return top if top == -math.inf else top + math.log(math.fsum(np.exp(logs - top)))
