@@ -5,12 +5,9 @@ from assocmem.experiments.shown import Shown
 
 D_K = 64
 STORES = (
-    Shown("outer-product", "linear"),
-    Shown("relu"),
-    Shown("squared-relu"),
-    Shown("swiglu", "SwiGLU, shared gate"),
+    Shown("outer-product", "linear"), Shown("relu"), Shown("squared-relu"), Shown("swiglu", "SwiGLU, shared gate"),
     Shown("cubed-relu"),
-)
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from assocmem.contract.results import Row
-from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
+from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, in_panels
 from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.recency import Ages, Sequences
 from assocmem.lab.run import curves
@@ -13,17 +13,11 @@ D_K, D_V = 64, 32
 AGES = (0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 255)
 DELTA = Shown("delta-net")
 STORES = (
-    Shown("outer-product"),
-    Shown("linear-attention"),
-    Shown("mamba"),
-    Shown("mamba-2", "Mamba-2, decay 0.99", {"decay": 0.99}),
-    DELTA,
-    Shown("gated-delta-net", "Gated DeltaNet, decay 0.99", {"decay": 0.99}),
-    Shown("ttt-linear"),
-    Shown("titans"),
-    Shown("mesa-net"),
-    Shown("delta-former"),
-)
+    Shown("outer-product"), Shown("linear-attention"), Shown("mamba"),
+    Shown("mamba-2", "Mamba-2, decay 0.99", {"decay": 0.99}), DELTA,
+    Shown("gated-delta-net", "Gated DeltaNet, decay 0.99", {"decay": 0.99}), Shown("ttt-linear"), Shown("titans"),
+    Shown("mesa-net"), Shown("delta-former"),
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:
@@ -31,18 +25,11 @@ def _answer(run: Run) -> Outcome:
     n = max(ages) + 1
     sampler = Sequences(Ages(tuple(ages)), run.fewer(96, 8))
     rows: list[Row] = curves(labelled(STORES), D_K, [n], sampler, d_v=D_V, **run.shared)
-    view = {
-        "kind": "panels",
-        "x": "shown_age",
-        "x_title": "age + 1: how many pairs ago it was written",
-        "order": [one.label for one in STORES],
-        "colours": {one.label: one.colour for one in STORES},
-        "join": True,
-        "panels": [
-            {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_domain": (1e-3, 2)},
-            {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_domain": (0.01, 300), **RULE},
-        ],
-    }
+    view = in_panels(
+        STORES, "shown_age", "age + 1: how many pairs ago it was written",
+        {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_domain": (1e-3, 2)},
+        {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_domain": (0.01, 300), **RULE},
+    )  # fmt: skip
     rows = [row | {"shown_age": row["age"] + 1} for row in rows]
     return Outcome(rows, view, _caption(rows, n), {"d_k": D_K, "d_v": D_V, "n_memories": n})
 

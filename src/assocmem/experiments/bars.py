@@ -12,15 +12,11 @@ from assocmem.ruler import by_weights, recall_weights
 
 D_K = 64
 PANELS = (
-    (Shown("outer-product"), 32),
-    (Shown("outer-product"), 128),
-    (Shown("optimal-linear"), 64),
-    (Shown("relu"), 128),
-    (Shown("squared-relu"), 1024),
-    (Shown("exp-series", "exp, 2 terms", {"terms": 2, "beta": 8.0}), 48),
+    (Shown("outer-product"), 32), (Shown("outer-product"), 128), (Shown("optimal-linear"), 64), (Shown("relu"), 128),
+    (Shown("squared-relu"), 1024), (Shown("exp-series", "exp, 2 terms", {"terms": 2, "beta": 8.0}), 48),
     (Shown("softmax", "softmax, beta = 2", {"beta": 2.0}), 64),
     (Shown("softmax", "softmax, beta = 8", {"beta": 8.0}), 1024),
-)
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from assocmem.contract.results import Row
-from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run
+from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, in_panels
 from assocmem.experiments.shown import Shown, labelled
 from assocmem.inputs import EqualCosine
 from assocmem.lab.recency import Passes, Sequences
@@ -17,12 +17,9 @@ OUTER, LEAST = Shown("outer-product"), Shown("optimal-linear", "least squares")
 ONE, SIXTEEN = Shown("delta-net", "DeltaNet, 1 pass"), Shown("delta-net", "DeltaNet, 16 passes")
 PASSES = {ONE: 1, Shown("delta-net", "DeltaNet, 4 passes"): 4, SIXTEEN: 16}
 STORES = (
-    OUTER,
-    Shown("softmax", "softmax, beta 8", {"beta": 8.0}),
-    *PASSES,
-    Shown("mesa-net", "MesaNet, ridge 1", {"ridge": 1.0}),
-    LEAST,
-)
+    OUTER, Shown("softmax", "softmax, beta 8", {"beta": 8.0}), *PASSES,
+    Shown("mesa-net", "MesaNet, ridge 1", {"ridge": 1.0}), LEAST,
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:
@@ -37,11 +34,8 @@ def _answer(run: Run) -> Outcome:
         for n in (FEW, MANY)
     ]
     panels[1]["rule_text"] = ""
-    view = {
-        "colours": {one.label: one.colour for one in STORES if one not in PASSES},
-        "kind": "panels", "x": "rho", "x_title": "expected cosine of two keys", "x_log": False, "join": True,
-        "order": [one.label for one in STORES], "panels": panels,
-    }  # fmt: skip
+    view = in_panels(STORES, "rho", "expected cosine of two keys", *panels, x_log=False)
+    view["colours"] = {one.label: one.colour for one in STORES if one not in PASSES}
     return Outcome(rows, view, _caption(rows, max(cosines)), {"d_k": D_K, "cosines": cosines, "memories": (FEW, MANY)})
 
 

@@ -117,6 +117,13 @@ def over_memories(shown: Sequence[Shown], **more: Any) -> View:
     return {"kind": "curves", "x": "n_memories", "x_title": "memories M", "order": order, **RULE, **more}
 
 
+def in_panels(shown: Sequence[Shown], x: str, x_title: str, *panels: View, **more: Any) -> View:
+    """Return the view of charts below each other: a store's line in its colour, joined where there is no theory."""
+    order = {one.label: one.colour for one in shown}
+    return {"kind": "panels", "x": x, "x_title": x_title, "join": True, "panels": list(panels),
+            "order": list(order), "colours": order, **more}  # fmt: skip
+
+
 def both_ways(
     run: Run, shown: Sequence[Shown], d_k: int, *, top: tuple[int, int], streams: tuple[int, int], most: int,
     parts: int = 2,

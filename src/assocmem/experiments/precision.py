@@ -11,11 +11,8 @@ from assocmem.lab.run import curves
 
 D_K = 32
 STORES = (
-    Shown("outer-product"),
-    Shown("linear-attention"),
-    Shown("delta-net"),
-    Shown("optimal-linear", "least squares"),
-)
+    Shown("outer-product"), Shown("linear-attention"), Shown("delta-net"), Shown("optimal-linear", "least squares"),
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:

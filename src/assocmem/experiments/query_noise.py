@@ -8,11 +8,8 @@ D_K = 64
 COSINES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 SOFTMAX = Shown("softmax", "softmax, beta 8", {"beta": 8.0})
 STORES = (
-    Shown("outer-product"),
-    Shown("squared-relu"),
-    Shown("cubed-relu"),
-    SOFTMAX,
-)
+    Shown("outer-product"), Shown("squared-relu"), Shown("cubed-relu"), SOFTMAX,
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:

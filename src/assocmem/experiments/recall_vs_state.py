@@ -30,14 +30,10 @@ def _answer(run: Run) -> Outcome:
     drawn = {row["label"] for row in rows if row["value"] is not None}
     series = [label for label in dict.fromkeys(one.one.label for one in fixed) if label in drawn]
     view = {
-        "kind": "curves",
-        "x": "state_numbers",
-        "x_title": "numbers in the state",
-        "y_title": f"memories M with {SHARE:.0%} right recalls",
-        "order": [*series, *lines],
-        "colours": {key: entry(key).colour for key in series} | dict(zip(lines, GREYS, strict=False)),
-        "join": True,
-    }
+        "kind": "curves", "x": "state_numbers", "x_title": "numbers in the state",
+        "y_title": f"memories M with {SHARE:.0%} right recalls", "order": [*series, *lines],
+        "colours": {key: entry(key).colour for key in series} | dict(zip(lines, GREYS, strict=False)), "join": True,
+    }  # fmt: skip
     return Outcome(rows, view, _caption(found, widths), {"widths": widths, "share": SHARE, "stores": keys})
 
 

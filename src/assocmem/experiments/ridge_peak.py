@@ -9,10 +9,8 @@ D_K, COSINE, RIDGE = 64, 0.9, 0.5
 COUNTS = (8, 16, 24, 32, 40, 48, 56, 60, 62, 64, 66, 68, 72, 80, 96, 128, 192, 256, 512)
 EXACT = Shown("optimal-linear", "least squares")
 STORES = (
-    Shown("outer-product"),
-    EXACT,
-    Shown("optimal-linear", f"least squares, ridge {RIDGE:g}", {"ridge": RIDGE}),
-)
+    Shown("outer-product"), EXACT, Shown("optimal-linear", f"least squares, ridge {RIDGE:g}", {"ridge": RIDGE}),
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:

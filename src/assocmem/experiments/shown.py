@@ -58,15 +58,10 @@ def labelled(shown: Iterable[Shown]) -> list[tuple[str, Store]]:
 
 
 CHOICES = (
-    Shown("outer-product", short="outer"),
-    Shown("optimal-linear", short="optimal"),
-    Shown("relu"),
-    Shown("squared-relu", short="squared"),
-    Shown("swiglu"),
-    Shown("cubed-relu", short="cubed"),
-    *(Shown("exp-series", f"exp, {n} terms", {"terms": n}, short=f"exp{n}") for n in (2, 3, 4)),
-    Shown("softmax"),
-)
+    Shown("outer-product", short="outer"), Shown("optimal-linear", short="optimal"), Shown("relu"),
+    Shown("squared-relu", short="squared"), Shown("swiglu"), Shown("cubed-relu", short="cubed"),
+    *(Shown("exp-series", f"exp, {n} terms", {"terms": n}, short=f"exp{n}") for n in (2, 3, 4)), Shown("softmax"),
+)  # fmt: skip
 """Those of the page's bars and curves, in the order of the article."""
 OUTER, OPTIMAL, RELU, SQUARED, SWIGLU, CUBED, EXP2, EXP3, EXP4, SOFTMAX = CHOICES
 PICTURES = (OUTER, OPTIMAL, RELU, SQUARED, CUBED, SOFTMAX)

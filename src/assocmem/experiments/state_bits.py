@@ -11,11 +11,8 @@ from assocmem.ruler import bits_per_recall
 D_K = D_V = 64
 OPTIMAL = Shown("optimal-linear")
 STORES = (
-    Shown("outer-product"),
-    OPTIMAL,
-    Shown("squared-relu"),
-    Shown("softmax"),
-)
+    Shown("outer-product"), OPTIMAL, Shown("squared-relu"), Shown("softmax"),
+)  # fmt: skip
 
 
 def _answer(run: Run) -> Outcome:

@@ -9,12 +9,9 @@ from assocmem.ruler import growth
 
 WIDTHS = (16, 32, 64, 128, 256, 512)
 STORES = (
-    (Shown("outer-product"), 1),
-    (Shown("relu"), 1),
-    (Shown("squared-relu"), 2),
-    (Shown("swiglu", "SwiGLU, shared gate"), 2),
-    (Shown("cubed-relu"), 3),
-)
+    (Shown("outer-product"), 1), (Shown("relu"), 1), (Shown("squared-relu"), 2),
+    (Shown("swiglu", "SwiGLU, shared gate"), 2), (Shown("cubed-relu"), 3),
+)  # fmt: skip
 WIDEST_FIT = 64
 
 
