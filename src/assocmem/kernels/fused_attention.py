@@ -16,8 +16,7 @@ import functools
 import itertools
 import math
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -95,17 +94,21 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
     left, failed = itertools.count(), threading.Event()
 
     def run(_worker: int) -> None:
-        with _setting(failed), np.errstate(all="ignore"):
-            scratch = _Scratch(block)
+        scratch = _Scratch(block)
+        try:
             # Whoever is free takes the next share, so that no thread waits for one on a slower core.
             while not failed.is_set() and (i := next(left)) < len(shares):
                 tiles, part = shares[i]
-                for tile in tiles:
-                    scaled = (queries[tile.at] * factor[tile.at, None]).astype(keys.dtype)
-                    tile.begin(np.ascontiguousarray(scaled.T), block.d_v, power)
-                _go_through(tiles, keys[part], values[part], block, scratch)
+                with np.errstate(all="ignore"):
+                    for tile in tiles:
+                        scaled = (queries[tile.at] * factor[tile.at, None]).astype(keys.dtype)
+                        tile.begin(np.ascontiguousarray(scaled.T), block.d_v, power)
+                    _go_through(tiles, keys[part], values[part], block, scratch)
                 for tile in tiles:
                     del tile.queries
+        except BaseException:
+            failed.set()  # an error, or Ctrl-C, ends the other threads too
+            raise
 
     threads = min(thread_count(), n * m * (block.d_k + block.d_v) // WORTH_A_THREAD, len(shares))
     with one_blas_thread:
@@ -118,16 +121,6 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
                 at = tiles[0].at
                 output[at], mass[at], peak[at], shift[at], share[at] = _merged(tiles)
     return Attended(output, mass * base, peak * base, shift * base, share)
-
-
-@contextmanager
-def _setting(failed: threading.Event) -> Iterator[None]:
-    """Tell the other threads of an error, or of Ctrl-C, in this one."""
-    try:
-        yield
-    except BaseException:
-        failed.set()
-        raise
 
 
 class _Block:
