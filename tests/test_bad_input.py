@@ -141,18 +141,6 @@ def test_state_size_is_counted_at_three_sizes() -> None:
             assert state.size == sum(int(np.size(a)) for a in state.contents.values()), key
 
 
-def test_unit_keys_are_wanted_in_words_that_say_what_to_do() -> None:
-    from twins import Delta
-
-    store = Delta()
-    with pytest.raises(InputError, match=r"off by 1.*normalise=True in Memory, --normalise"):
-        store.write(store.empty(2, 1), np.array([[2.0, 0.0]]), np.ones((1, 1)))
-    with pytest.raises(InputError, match="rows of length 1"):
-        store.write(store.empty(2, 1), np.zeros((1, 2)), np.ones((1, 1)))
-    with pytest.raises(InputError, match="rows of length 1"):
-        store.write(store.empty(2, 1), np.full((1, 2), 1e30, dtype=np.float32), np.ones((1, 1)))
-
-
 # ---------------------------------------------------------------------- states of other stores
 
 

@@ -58,6 +58,8 @@ class Entry:
             for name, setting in offered(variant.kind, variant.fixed).items():
                 if name in variant.fixed:
                     continue
+                if setting.of in variant.fixed:
+                    setting = replace(setting, of="", owners=())
                 owners = (*(found[name].owners if name in found else ()), variant.when)
                 if self.choice is not None and len(owners) < len(self.variants):
                     idle = self.variants[0].when not in owners
