@@ -58,6 +58,34 @@ def command_help() -> str:
     return "\n\n".join(parts)
 
 
+def settings_stub() -> str:
+    """Return a TypedDict of all settings that registered stores take, for checkers and editors of `Memory(...)`."""
+    own = inspect.signature(assocmem.Memory).parameters
+    plain = {int: "int", float: "float", bool: "bool", tuple: "Sequence[float]", str: "str"}
+    types: dict[str, set[str]] = {}
+    choices: dict[str, list[str]] = {}
+    imports: set[str] = set()
+    for setting in (setting for key in stores.names() for setting in entry(key).settings if setting.name not in own):
+        found, named = types.setdefault(setting.name, set()), setting.named.table if setting.named else ()
+        choices.setdefault(setting.name, []).extend([*setting.choices, *named])
+        found |= {"float"} if setting.named and setting.named.bare else set()
+        found |= {"None"} if setting.optional else set()
+        for kind in (kind for kind in setting.kinds if kind is not str or not setting.choices):
+            if kind not in plain and kind is not object:
+                imports.add(f"from {kind.__module__} import {kind.__name__}")
+            found.add(plain.get(kind, "Any" if kind is object else kind.__name__))
+    lines = ["# Written by docs/generate.py from what stores declare.", "from collections.abc import Sequence"]
+    lines += ["from typing import Any, Literal, TypedDict", "", *sorted(imports), ""]
+    lines += ["class AllSettings(TypedDict, total=False):"]
+    for name, found in sorted(types.items()):
+        if words := sorted(set(choices[name])):
+            found.add("Literal[" + ", ".join(f'"{word}"' for word in words) + "]")
+        lines.append(f"    {name}: {' | '.join(sorted(found, key=lambda kind: (kind == 'None', kind)))}")
+    return "\n".join(lines) + "\n"
+
+
+STUB = "src/assocmem/stores/all_settings.pyi"
+
 GENERATED: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "stores"): store_table,
     ("docs/commands.md", "commands"): command_help,
@@ -119,6 +147,11 @@ def main(check: bool) -> int:
         elif new != old:
             path.write_text(new, encoding="utf-8")
             print(f"wrote {file}: {name}")
+    stub, wanted = ROOT / STUB, settings_stub()
+    if check and stub.read_text(encoding="utf-8") != wanted:
+        faults.append(f"{STUB} is not what stores declare; run python docs/generate.py")
+    elif not check:
+        stub.write_text(wanted, encoding="utf-8")
     if check:
         faults += [f"{name} has no docstring" for name in undocumented()]
         faults += [f"broken link: {link}" for link in broken_links()]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
 from assocmem.stores import key_of, make_store
 
+if TYPE_CHECKING:
+    from assocmem.stores.all_settings import AllSettings
+
 
 class Memory:
     """An associative memory that is written to and asked: a store with the state that it has learned.
@@ -33,7 +36,8 @@ class Memory:
     like: array whose library, device and dtype the state follows; the first write decides otherwise.
     state_dtype: name of the dtype to keep the state in, for those who study rounding.
     normalise: divide every key and query by its length first (rows of length zero are refused).
-    settings: of the store, such as beta=8.0.
+    settings: of the store, such as beta=8.0. Checkers know those that registered stores declare; a store of one's own
+        with others is given made: Memory(MyStore(gain=2)).
 
     A write that fails changes nothing. Writes from several threads are all kept; a pickled Memory (as sent to another
     process) is an independent copy, whose writes reach this one only through `merge`.
@@ -55,7 +59,7 @@ class Memory:
         like: Array | None = None,
         state_dtype: str | None = None,
         normalise: bool = False,
-        **settings: Any,
+        **settings: Unpack[AllSettings],
     ) -> None:
         self._store, self._key = _made(store, settings)
         require_bool("normalise", "Memory", normalise)
@@ -311,7 +315,7 @@ def _sample(like: Array | None) -> Array | None:
     return ar.namespace(like).empty(0, dtype=like.dtype, device=ar.device_of(like))
 
 
-def _made(store: str | Store, settings: dict[str, Any]) -> tuple[Store, str]:
+def _made(store: str | Store, settings: Mapping[str, Any]) -> tuple[Store, str]:
     """Return a store and its key."""
     if isinstance(store, str):
         return make_store(store, **settings), store
