@@ -347,12 +347,6 @@ def test_where_panels_run_out_the_error_says_so(waves):
     assert (found.error < 1e-9) == (waves < 1e6)
 
 
-@pytest.mark.parametrize("step", [0.3000001, 1 / 3, 0.9])
-def test_a_jump_that_is_not_declared_is_closed_in_on_within_the_stated_error(step):
-    found = ratio(Custom(lambda s: 1.0 * (s > step)), 3, 2)
-    assert abs(2 * found.log_value - math.log((1 - step) / 2)) <= 2 * found.error < 1e-12
-
-
 @pytest.mark.parametrize(
     "call",
     [
