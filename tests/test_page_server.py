@@ -176,7 +176,7 @@ def test_a_port_out_of_range_is_a_sentence(capsys, port):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # multi-threaded process forks: not ours to judge
 def test_the_static_site_holds_the_servers_answers(tmp_path, client, capsys):
-    site = export.export_site(tmp_path / "new" / "site", chosen=FEW, workers=1)
+    site = export.export_site(tmp_path / "new" / "site", FEW, 1)
     assert "index.html" in capsys.readouterr().out
     for path in FEW:
         assert (site / "data" / f"{path}.json").read_text(encoding="utf-8") == client.get(f"/data/{path}.json").text
@@ -186,7 +186,7 @@ def test_the_static_site_holds_the_servers_answers(tmp_path, client, capsys):
     for file in STATIC.rglob("*.*"):
         assert (site / file.relative_to(STATIC)).read_bytes() == file.read_bytes()
     with pytest.raises(InputError, match="holds something already"):
-        export.export_site(site, chosen=FEW, workers=1)
+        export.export_site(site, FEW, 1)
 
 
 def test_an_export_that_fails_leaves_nothing(tmp_path):

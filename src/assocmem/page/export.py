@@ -26,36 +26,34 @@ ASSETS = ("vendor/micropython.mjs", "vendor/micropython.wasm", *(f"teach/{p.name
 
 
 def export(target: Path, *, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
-    """Write the page: one file where `target` ends in .html or .htm, else a folder of static files.
+    """Write the page: one file where `target` ends in .html or .htm, else a folder of static files; return the target.
 
-    Parameters: target; chosen, paths of data to write in place of all of them; workers, processes that compute them
-    (by default one for each core). Raises InputError, before anything is computed, for a target that cannot be
-    written, that holds something already, or that ends like another kind of file.
+    The file opens from disk and loads nothing else; it holds widths 32 and 64 and one draw, and its controls say what
+    they don't offer. The folder is new or empty, and appears whole or not at all.
+
+    Parameters: chosen, paths of data to write in place of all of them; workers, processes that compute them (by
+    default one for each core). Raises InputError, before anything is computed, for a target that cannot be written,
+    that holds something already, or that ends like another kind of file. Cost: on two cores half a minute for the
+    file, a minute for the folder (about 5,000 files, 40 MB).
     """
     if target.suffix in (".html", ".htm"):
-        return export_file(target, chosen=chosen, workers=workers)
+        return export_file(target, chosen, workers)
     if re.fullmatch(r"\.[A-Za-z]\w*", target.suffix) and not target.is_dir():
         raise InputError(f"--export writes a folder, or one file that ends in .html; got {target}.")
-    return export_site(target, chosen=chosen, workers=workers)
+    return export_site(target, chosen, workers)
 
 
-def export_site(folder: Path, *, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
-    """Write the static site to a new or empty folder; it appears whole or not at all. Parameters as in `export`.
-
-    Raises InputError where the folder holds something already or cannot be written.
-    Cost: about 5,000 files, 40 MB, a minute on two cores.
-    """
-    names = list(paths(SITE)) if chosen is None else list(chosen)
-    with _refused(folder):
+def export_site(folder: Path, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
+    """Write the static site, see `export`."""
+    with _refused(folder, SITE_BYTES):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} holds something already; --export wants a new or an empty folder.")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _room(folder, SITE_BYTES)
         work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
             for file in STATIC.rglob("*.*"):
                 _put(work / file.relative_to(STATIC), file.read_bytes())
             _put(work / "data" / "offer.json", text(offered(SITE)).encode())
+            names = list(paths(SITE)) if chosen is None else chosen
             with closing(_computed(names, workers, "writing the static site")) as computed:
                 for name, found in computed:
                     _put(work / "data" / f"{name}.json", found.encode())
@@ -70,21 +68,16 @@ def export_site(folder: Path, *, chosen: Sequence[str] | None = None, workers: i
     return folder
 
 
-def export_file(path: Path, *, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
-    """Write the page as one HTML file that opens from disk and loads nothing else. Parameters as in `export`.
-
-    It holds widths 32 and 64 and one draw; its controls say what they don't offer.
-    Raises InputError where the file cannot be written. Cost: about half a minute on two cores.
-    """
-    names = list(paths(FILE)) if chosen is None else list(chosen)
-    with _refused(path):
+def export_file(path: Path, chosen: Sequence[str] | None = None, workers: int | None = None) -> Path:
+    """Write the page as one HTML file, see `export`."""
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
+    with _refused(path, FILE_BYTES):
         if path.exists() and not path.is_file():
             raise InputError(f"cannot write {path}: what stands there is no file; choose another name.")
-        if not path.parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {path.parent}.")
-        _room(path, FILE_BYTES)
         with tempfile.TemporaryFile(dir=path.parent):  # a folder that can be written
             held: dict[str, object] = {"offer": offered(FILE)}
+        names = list(paths(FILE)) if chosen is None else chosen
         with closing(_computed(names, workers, "filling the file")) as computed:
             held |= {name: json.loads(found) for name, found in computed}
         write_whole(path, single_file(held).encode())
@@ -93,26 +86,22 @@ def export_file(path: Path, *, chosen: Sequence[str] | None = None, workers: int
 
 
 @contextmanager
-def _refused(target: Path) -> Iterator[None]:
-    """Say in one sentence why a target cannot be written."""
+def _refused(target: Path, needed: float) -> Iterator[None]:
+    """Say in one sentence why a target of so many bytes cannot be written."""
     try:
         if target.is_symlink() and not target.exists():
             raise InputError(f"cannot write {target}: it is a link that leads nowhere; choose another place.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(target.parent).free
+        if free < needed:
+            words = f"it takes {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there"
+            raise InputError(f"cannot write {target}: {words}; choose another place.")
         yield
     except (OSError, ValueError) as error:
         if isinstance(error, ValueError) and "null" not in str(error):
             raise
         words = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot write {target}: {words}; choose another place.") from error
-
-
-def _room(target: Path, needed: float) -> None:
-    free = shutil.disk_usage(target.parent).free
-    if free < needed:
-        raise InputError(
-            f"cannot write {target}: it takes {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are free there; choose "
-            "another place."
-        )
 
 
 def _put(file: Path, content: bytes) -> None:
