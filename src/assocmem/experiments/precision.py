@@ -1,8 +1,10 @@
 """Precision: what it costs to keep a state in fewer bits, beside the interference that is there anyway."""
 
 import math
+import warnings
 from collections.abc import Sequence
 
+from assocmem.contract.errors import RoundingWarning
 from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run
 from assocmem.experiments.shown import Shown, labelled
@@ -18,7 +20,9 @@ STORES = (
 def _answer(run: Run) -> Outcome:
     dtypes = measurable_dtypes(fast=run.quick)
     counts = [2**k for k in range(2, run.fewer(12, 7))]
-    rows = curves(labelled(STORES), D_K, counts, Rounding(dtypes, trials=run.fewer(6, 4)), d_v=D_K, **run.shared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RoundingWarning)  # to see it is the question
+        rows = curves(labelled(STORES), D_K, counts, Rounding(dtypes, trials=run.fewer(6, 4)), d_v=D_K, **run.shared)
     view = {
         "kind": "panels",
         "x": "n_memories",
