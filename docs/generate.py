@@ -75,7 +75,8 @@ def settings_stub() -> str:
                 imports.add(f"from {kind.__module__} import {kind.__name__}")
             found.add(plain.get(kind, "Any" if kind is object else kind.__name__))
     lines = ["# Written by docs/generate.py from what stores declare.", "from collections.abc import Sequence"]
-    lines += ["from typing import Any, Literal, TypedDict", "", *sorted(imports), ""]
+    names = ["Any"] * any("Any" in found for found in types.values()) + ["Literal", "TypedDict"]
+    lines += [f"from typing import {', '.join(names)}", "", *sorted(imports), ""]
     lines += ["class AllSettings(TypedDict, total=False):"]
     for name, found in sorted(types.items()):
         if words := sorted(set(choices[name])):
