@@ -2,8 +2,9 @@
 
     python benchmarks/hops.py [--json]
 
-`assocmem capacity softmax --d-k 64`, and `Memory("delta-net")` with two writes and one recall. Each runs once before it
-is counted, so that what runs at import is not; what Python generates (a dataclass's methods) and what our threads do
+`assocmem capacity softmax --d-k 64`, and `Memory("delta-net")` with two pairs written and one recalled. Each runs once
+before it is counted, so that what runs at import is not; what Python generates (a dataclass's methods) and what our
+threads do
 in one function is counted once a module.
 """
 
@@ -34,13 +35,12 @@ def capacity() -> None:
 
 
 def memory() -> None:
-    """Write twice and recall once."""
-    rows = np.random.default_rng(0).standard_normal((3, 4, 8))
-    rows /= np.linalg.norm(rows, axis=-1, keepdims=True)
+    """Write two pairs and recall one."""
+    rows = np.eye(8)
     memory = Memory("delta-net")
-    memory.write(rows[0], rows[1])
-    memory.write(rows[1], rows[2])
-    memory.recall(rows[0])
+    memory.write(rows[:1], rows[3:4])
+    memory.write(rows[1:2], rows[4:5])
+    memory.recall(rows[:1])
 
 
 def counted(question: Callable[[], None]) -> dict[str, Any]:

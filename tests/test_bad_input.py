@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import assocmem
 from assocmem import stores
 from assocmem.checks.harness import Harness
 from assocmem.contract.errors import AssocmemError, DTypeError, InputError, NonFiniteError
@@ -246,3 +247,12 @@ def test_tensors_that_are_sparse_or_hold_no_numbers_are_refused() -> None:
         for attempt in (lambda a=odd: store.write(store.empty(3, 3), a, x), lambda a=odd: store.empty(3, 3, like=a)):
             with pytest.raises(DTypeError, match="must be a dense tensor"):
                 attempt()
+
+
+def test_inside_assume_finite_no_number_is_looked_at():
+    store, bad = make_store("outer-product"), np.array([[np.nan, 1.0]])
+    with assocmem.assume_finite():
+        state = store.write(store.empty(2, 2), bad, np.eye(2)[:1])
+        assert np.isnan(store.recall(state, bad)).any()
+    with pytest.raises(NonFiniteError, match="row 0"):
+        store.write(state, bad, np.eye(2)[:1])

@@ -6,6 +6,7 @@ from . import sharpness as sharpness
 from . import stores as stores
 from . import theory as theory
 from .checks.contract import check as check
+from .contract.arrays import assume_finite as assume_finite
 from .contract.errors import AssocmemError as AssocmemError
 from .contract.errors import InputError as InputError
 from .contract.estimate import Estimate as Estimate

@@ -87,8 +87,9 @@ class Memory:
         """
         with self._lock:
             state, keys, values = self._pairs(keys, values)
-            given = {name: self._own(x, name) for name, x in extras.items()}
-            self._state = self._store.write(state, keys, values, **given)
+            for name, x in extras.items():
+                extras[name] = self._own(x, name)
+            self._state = self._store.write(state, keys, values, **extras)
 
     def recall(self, queries: Array, return_weights: bool = False, mask: Array | None = None, **options: Any) -> Any:
         """Return what is recalled for each query, with the recall weights where `return_weights`.

@@ -145,9 +145,10 @@ class Store(WithSettings, Door, ABC):
         return self._empty(state.d_k, state.d_v, state.batch, like, state.state_dtype, pinned=False)
 
     def _blank(self, bare: State) -> State:
-        found = self.init(bare)
-        rows = {name: what for name, what in found.items() if isinstance(what, Rows)}
-        arrays = {name: what for name, what in found.items() if name not in rows}
+        arrays: dict[str, Array] = {}
+        rows: dict[str, Rows] = {}
+        for name, what in self.init(bare).items():
+            (rows if isinstance(what, Rows) else arrays)[name] = what
         return bare.after(arrays, 0, DenseSlots(_no_rows(bare, rows)) if rows else None)
 
     def write(self, state: State, keys: Array, values: Array, **extras: Array) -> State:
@@ -181,25 +182,23 @@ class Store(WithSettings, Door, ABC):
         if type(state) is not State or state.kind != self.maker:
             return False
         dtype = state.dtype
-        if not state.n or type(keys) is not np.ndarray or type(values) is not np.ndarray or keys.ndim < 2:
+        if type(keys) is not np.ndarray or type(values) is not np.ndarray or keys.ndim < 2 or state.xp is not np:
             return False
-        if keys.dtype != dtype or values.dtype != dtype:
+        if keys.dtype != dtype or values.dtype != dtype or not (state.n or state.state_dtype is None):
             return False
         if state.io_dtype != dtype and np.promote_types(state.io_dtype, dtype) != state.io_dtype:
             return False
         pairs = (*state.batch, keys.shape[-2])
         if not pairs[-1] or keys.shape != (*pairs, state.d_k) or values.shape != (*pairs, state.d_v):
             return False
-        if not ar.quickly_finite(keys) or not ar.quickly_finite(values):
-            return False
         traits = self.traits
-        return traits.keys == "any" and not traits.extras
+        return traits.keys == "any" and not traits.needs_extras and ar.quickly_finite(keys, values)
 
     def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
         found = self.put(state, keys, values, **extras)
         if isinstance(found, State):
             return found
-        if ar.is_half(state.dtype, state.xp) and state.slots is None:
+        if state.slots is None and state.state_dtype is not None and ar.is_half(state.dtype, state.xp):
             self._warn_where_rounded(state, found, keys, values, extras)
         n, slots = state.n + int(keys.shape[-2]), state.slots
         if slots is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from assocmem.contract.recall import Want
@@ -176,6 +177,11 @@ class Traits:
     extras: tuple[Extra, ...] = ()
     options: tuple[Option, ...] = ()
     widths: Widths | None = None
+
+    @cached_property
+    def needs_extras(self) -> bool:
+        """Whether there is an extra that a write must give."""
+        return any(extra.required for extra in self.extras)
 
 
 @dataclass(frozen=True)

@@ -52,13 +52,13 @@ class RecurrentStore(Store):
 
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return the extras that `put_pair` and `put_chunk` take, defaults filled in; warn of unstable ones."""
-        full, xp = dict(extras), ar.namespace(keys)
+        full, xp, each = dict(extras), state.xp, tuple(keys.shape[:-1])
         for setting in settings_of(type(self)):
             name = setting.name
             if setting.log and f"log_{name}" in full:
                 full[name] = xp.exp(full.pop(f"log_{name}"))
             elif setting.per_pair and name not in full:
-                full[name] = one_each(getattr(self, name), keys)
+                full[name] = xp.full(each, getattr(self, name), dtype=keys.dtype, device=state.device)
         return full
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Arrays:
@@ -116,16 +116,17 @@ class RecurrentStore(Store):
         xp, half = state.xp, ar.is_half(state.dtype, state.xp)
         wide = xp.float32 if half else state.dtype
         arrays = state.arrays
-        for i in range(int(keys.shape[-2])):
+        count = int(keys.shape[-2])
+        for i in range(count):
             at = slice(i, i + 1)
-            key, value, own = keys[..., at, :], values[..., at, :], self._pairs_of(extras, at)
+            key, value = keys[..., at, :], values[..., at, :]
+            own = extras if count == 1 else self._pairs_of(extras, at)
             if half:
                 key, value = xp.astype(key, wide), xp.astype(value, wide)
                 own = {name: xp.astype(a, wide) for name, a in own.items()}
                 arrays = {name: xp.astype(a, wide) for name, a in arrays.items()}
-            with ar.overflow_unheard():
-                arrays = self.put_pair(arrays, key, value, **own)
-                arrays = {name: xp.astype(a, state.dtype) for name, a in arrays.items()} if half else arrays
+            arrays = self.put_pair(arrays, key, value, **own)
+            arrays = {name: xp.astype(a, state.dtype) for name, a in arrays.items()} if half else arrays
             if not _finite(arrays, state):
                 raise DivergedError(
                     f"{self.name} diverged at pair {state.n + i}: its state left the range of "
@@ -136,7 +137,7 @@ class RecurrentStore(Store):
 
 
 def _finite(arrays: Arrays, state: State) -> bool:
-    return all(ar.all_finite(a, state.xp) for a in arrays.values())
+    return ar.quickly_finite(*arrays.values()) or all(ar.trusted_finite(a, state.xp) for a in arrays.values())
 
 
 def one_each(number: float, keys: Array) -> Array:

@@ -9,7 +9,7 @@ from typing import Annotated
 from annotated_types import Interval
 
 from assocmem.contract import arrays as ar
-from assocmem.contract.arrays import Array, contiguous, namespace, transpose
+from assocmem.contract.arrays import Array, contiguous, transpose
 from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import DeltaRule
 from assocmem.contract.recall import Ask
@@ -60,13 +60,12 @@ class _DeltaRule(RecurrentStore):
     def resolved(self, state: State, keys: Array, extras: Arrays) -> dict[str, Array]:
         """Return strength and decay of every pair; warn where they let the state grow."""
         full = super().resolved(state, keys, extras)
-        self._warn_where_unstable(keys, full["strength"], full.get("decay"))
+        self._warn_where_unstable(state, keys, full["strength"], full.get("decay"))
         return full
 
-    def _warn_where_unstable(self, keys: Array, strength: Array, decay: Array | None) -> None:
+    def _warn_where_unstable(self, state: State, keys: Array, strength: Array, decay: Array | None) -> None:
         """Warn where |a (1 - b |k|^2)| > 1, that is b |k|^2 > 1 + 1/a: such a key's own recall grows."""
-        xp = namespace(keys)
-        rows = self.features(keys)
+        xp, rows = state.xp, self.features(keys)
         factor = strength * xp.vecdot(rows, rows, axis=-1)
         excess = factor - 2 if decay is None else decay * (factor - 1) - 1
         if not bool(xp.any(excess > _TOLERANCE)):
