@@ -85,17 +85,27 @@ def settings_stub() -> str:
     return "\n".join(lines) + "\n"
 
 
+def store_classes() -> str:
+    """Return the imports by which checkers and editors know the classes of registered stores."""
+    kinds = {variant.kind for key in stores.names() for variant in entry(key).variants}
+    by_module = sorted((kind.__module__, not kind.__name__.isupper(), kind.__name__) for kind in kinds)  # isort's order
+    return "\n".join(f"    from {module} import {name} as {name}" for module, _, name in by_module)
+
+
 STUB = "src/assocmem/stores/all_settings.pyi"
 
 GENERATED: dict[tuple[str, str], Callable[[], str]] = {
     ("README.md", "stores"): store_table,
     ("docs/commands.md", "commands"): command_help,
+    ("src/assocmem/stores/__init__.py", "classes"): store_classes,
 }
 
 
 def with_generated(text: str, name: str, content: str) -> str:
     """Return `text` with the part between the markers of `name` replaced."""
     start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
+    if start not in text:  # the markers of Python
+        start, end = f"    # generated: {name}", f"    # end: {name}"
     if start not in text or end not in text:
         raise SystemExit(f"the markers {start} and {end} are missing.")
     head, rest = text.split(start, 1)

@@ -216,6 +216,13 @@ class TestRegister:
         with pytest.raises(UnknownNameError, match="assocmem list"):
             make_store("zzzzzz")
 
+    def test_the_room_gives_the_classes_that_its_families_register_and_no_others(self) -> None:
+        assert stores.OuterProduct is OuterProduct
+        assert {entry(key).kind.__name__ for key in stores.names()} | {"GatedMLP"} <= set(dir(stores))
+        for unknown in ("OuterProdukt", "Source", "outer_product"):
+            with pytest.raises(AttributeError, match=f"'assocmem.stores' has no attribute '{unknown}'"):
+                getattr(stores, unknown)
+
     def test_a_key_is_registered_once(self) -> None:
         with pytest.raises(InputError, match="twice"):
             register("outer-product", OuterProduct)
@@ -230,6 +237,7 @@ class TestRegister:
         monkeypatch.setattr(register_module, "entries", stores.entries)
         monkeypatch.setattr(stores, "_discovered", False)
         assert "brand-new" in stores.names()
+        assert stores.Scaled.__name__ == "Scaled"
         assert key_of(make_store("brand-new")) == "brand-new"
         assert "brand-new" in ask("list").out
         card = ask("show", "brand-new").out

@@ -19,6 +19,7 @@ from assocmem.sharpness import LogN
 
 reveal_type(assocmem.Memory)  # type
 reveal_type(assocmem.capacity("softmax", 64).measured.value)  # float
+reveal_type(assocmem.stores.SoftmaxAttention)  # type
 memory = Memory("softmax", beta=8.0)
 memory = Memory("softmax", d_k=3, d_v=2, batch=(4,))
 memory = Memory("softmax", sharpness=LogN(1024, 8.0))
@@ -32,6 +33,7 @@ Memory("softmax", sharpness="log")  # error: sharpness
 memory.wirte([1.0], [2.0])  # error: wirte
 capacity("softmax")  # error: d_k
 assocmem.Memroy  # error: Memroy
+assocmem.stores.SoftmaxAtention  # error: SoftmaxAtention
 store: Store = make_store("softmax")
 """
 
@@ -60,6 +62,7 @@ def test_a_checker_knows_names_and_settings(tmp_path: Path) -> None:
     assert set(said) == wanted, done.stdout + done.stderr
     assert "-> assocmem.memory.Memory" in said[6]
     assert "float | None" in said[7]
+    assert "-> assocmem.stores.softmax.SoftmaxAttention" in said[8]
     for number, line in enumerate(SCRIPT.splitlines(), 1):
         if "  # error: " in line:
             assert "error: " in said[number], said[number]

@@ -1,6 +1,7 @@
 """The rules: one family of stores a file, found by discovery, and a user's own by their address MODULE:CLASS.
 
-A new file in this folder is listed, tested, drawn and documented without any other file being edited.
+A new file in this folder is listed, tested, drawn and documented without any other file being edited. The classes of
+registered stores are had from here too, loaded on touch: `assocmem.stores.SoftmaxAttention`.
 """
 
 from __future__ import annotations
@@ -8,11 +9,45 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assocmem.contract.errors import InputError, UnknownNameError
 from assocmem.contract.register import Entry, entries
 from assocmem.contract.store import Store
+
+if TYPE_CHECKING:  # what checkers and editors know
+    # generated: classes
+    from assocmem.stores.delta import DeltaNet as DeltaNet
+    from assocmem.stores.delta import GatedDeltaNet as GatedDeltaNet
+    from assocmem.stores.delta_former import DeltaFormer as DeltaFormer
+    from assocmem.stores.gradient_descent import GradientDescent as GradientDescent
+    from assocmem.stores.gradient_descent import TrainedLayer as TrainedLayer
+    from assocmem.stores.linear_attention import LinearAttention as LinearAttention
+    from assocmem.stores.mamba import Mamba as Mamba
+    from assocmem.stores.mamba import Mamba2 as Mamba2
+    from assocmem.stores.mesa import MesaNet as MesaNet
+    from assocmem.stores.mlp import MLP as MLP
+    from assocmem.stores.mlp import GatedMLP as GatedMLP
+    from assocmem.stores.optimal import OptimalLinear as OptimalLinear
+    from assocmem.stores.outer import OuterProduct as OuterProduct
+    from assocmem.stores.regression import WeightedRegression as WeightedRegression
+    from assocmem.stores.series import TruncatedExp as TruncatedExp
+    from assocmem.stores.series import TruncatedExpFeatures as TruncatedExpFeatures
+    from assocmem.stores.softmax import SoftmaxAttention as SoftmaxAttention
+    from assocmem.stores.superposed import SuperposedMLP as SuperposedMLP
+    from assocmem.stores.superposed import WhitenedMLP as WhitenedMLP
+    from assocmem.stores.titans import Titans as Titans
+    from assocmem.stores.ttt import TTTMLP as TTTMLP
+    from assocmem.stores.ttt import TTTLinear as TTTLinear
+    # end: classes
+else:
+
+    def __getattr__(name: str) -> type[Store]:
+        kind = _classes().get(name) if name[:1].isupper() else None
+        if kind is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return kind
+
 
 _discovered = False
 
@@ -26,6 +61,17 @@ def _discover(key: str = "") -> None:
         for name in named or names:
             importlib.import_module(f"{__name__}.{name}")
         _discovered = not named
+
+
+def _classes() -> dict[str, type[Store]]:
+    """Return the classes that the families in this folder register, by name."""
+    _discover()
+    found = {variant.kind for one in entries.values() for variant in one.variants}
+    return {kind.__name__: kind for kind in found if kind.__module__.startswith(f"{__name__}.")}
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_classes()})
 
 
 def names() -> tuple[str, ...]:
