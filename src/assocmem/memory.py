@@ -253,7 +253,7 @@ class Memory:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept, _lock=threading.Lock())
 
-    # ------------------------------------------------------------------ at the door
+    # ------------------------------------------------------------------ checks of arguments
 
     def _pairs(self, keys: Array, values: Array) -> tuple[State, Array, Array]:
         """Return the state to write to, and keys and values with an axis of pairs."""

@@ -1,7 +1,7 @@
 """The store contract: empty -> write -> recall, pure functions over an explicit state.
 
-A store is a frozen dataclass of hyper-parameters. `Store` checks every argument once, at the door
-(`contract.validation`); a family implements three hooks on checked arrays:
+A store is a frozen dataclass of hyper-parameters. `Store` checks every argument once, before a
+hook sees it (`contract.validation`); a family implements three hooks on checked arrays:
 
     init(state)                         -> arrays of a store that holds nothing, Rows for what is kept for every pair
     put(state, keys, values, **extras)  -> arrays after the pairs were written, rows of the new pairs
@@ -28,14 +28,14 @@ from assocmem.contract.settings import WithSettings
 from assocmem.contract.slots import DenseSlots, Rows
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
-from assocmem.contract.validation import Door, library_name
+from assocmem.contract.validation import CheckedArguments, library_name
 
 _MOST = 2**48
 """Largest width or length of a batch axis: an axis that no memory holds."""
 
 
 @dataclass(frozen=True)
-class Store(WithSettings, Door, ABC):
+class Store(WithSettings, CheckedArguments, ABC):
     """An associative memory: writes pairs (key, value) into a state and recalls a value when asked with a query.
 
     Class attributes: `equation` (recall as plain text), `summary` (one sentence), `source`, `cost`
@@ -136,7 +136,7 @@ class Store(WithSettings, Door, ABC):
         named = state_dtype is not None and (like is not None or hasattr(np, str(state_dtype)))
         dtype = ar.dtype_named(state_dtype, xp) if named else ar.state_dtype_for(io, xp)
         bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, None, self.maker)
-        return self._blank(bare)
+        return self._holding_nothing(bare)
 
     def _following(self, state: State, like: Array) -> State:
         """Return a state that follows `like`'s library and dtype where nothing has fixed them yet."""
@@ -144,7 +144,7 @@ class Store(WithSettings, Door, ABC):
             return state
         return self._empty(state.d_k, state.d_v, state.batch, like, state.state_dtype, pinned=False)
 
-    def _blank(self, bare: State) -> State:
+    def _holding_nothing(self, bare: State) -> State:
         arrays: dict[str, Array] = {}
         rows: dict[str, Rows] = {}
         for name, what in self.init(bare).items():
@@ -174,7 +174,7 @@ class Store(WithSettings, Door, ABC):
             return self._write(state, keys, values, extras)
 
     def _fits(self, state: State, keys: Array, values: Array) -> bool:
-        """Say quickly whether a few NumPy pairs of the state's own dtype and batch would pass every check at the door.
+        """Say quickly whether a few NumPy pairs of the state's own dtype and batch would pass every check.
 
         The thousands of single writes of a streaming use pass here; all others take the long way, which also
         knows what to say.
@@ -312,7 +312,7 @@ class Store(WithSettings, Door, ABC):
             for start, stop in itertools.pairwise(dict.fromkeys((0, *starts, int(keys.shape[-2])))):
                 at = slice(start, stop)
                 if start in starts:
-                    state = self._blank(replace(state, arrays={}, n=0, slots=None, memo={}))
+                    state = self._holding_nothing(replace(state, arrays={}, n=0, slots=None, memo={}))
                 own = self._pairs_of(extras, at) if starts else extras
                 rows = (keys[..., at, :], values[..., at, :], asked[..., at, :])
                 state, out = self._scanned(state, rows[0], rows[1], rows[2], read, own)
@@ -415,7 +415,7 @@ class Store(WithSettings, Door, ABC):
         if not count:
             return state
         keys, values, _, state = self._same_dtype(state, keys, values, extras)
-        taken = self._write(self._blank(state), keys, values, {}).arrays
+        taken = self._write(self._holding_nothing(state), keys, values, {}).arrays
         return state.after({name: array - taken[name] for name, array in state.arrays.items()}, state.n - count)
 
     def select(self, state: State, ids: Array) -> State:

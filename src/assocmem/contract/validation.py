@@ -1,4 +1,4 @@
-"""The checks at the door of every store: shapes, libraries, dtypes, finite numbers, kinds of keys, masks, extras.
+"""The checks of every argument of a store: shapes, libraries, dtypes, finite numbers, kinds of keys, masks, extras.
 
 Each refuses with one sentence that names the argument, what was wanted and what came, before anything changes.
 """
@@ -20,7 +20,7 @@ from assocmem.contract.traits import Option, Traits
 _PLAIN = Ask()
 
 
-class Door:
+class CheckedArguments:
     """What `Store` asks of its arguments before they reach a family's hooks, and of a recall before it leaves."""
 
     name: Any
