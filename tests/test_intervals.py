@@ -15,6 +15,7 @@ from scipy.special import gammaln
 
 from assocmem import ruler
 from assocmem.contract.random import stream
+from assocmem.lab.similarities import TAIL_LIMIT
 
 EXPERIMENTS = 300
 
@@ -67,7 +68,7 @@ def test_rms_of_softmax_at_the_edge_of_plain_sampling_covers():
         return math.exp(gammaln(d / 2) + (d / 2 - 1) * math.log(2 / t) + math.log(ive(d / 2 - 1, t)) + t)
 
     truth = math.sqrt((m - 1) * moment(2 * beta)) * math.exp(-beta)
-    assert moment(4 * beta) / (m * moment(2 * beta) ** 2) < ruler.TAIL_LIMIT
+    assert moment(4 * beta) / (m * moment(2 * beta) ** 2) < TAIL_LIMIT
 
     def experiment(rng):
         weights = np.exp(beta * (sphere_similarities(rng, (trials, m - 1), d) - 1))

@@ -14,14 +14,22 @@ from scipy import stats
 from assocmem import theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.random import stream
-from assocmem.inputs.similarities import BLOCK, SimilarityLaw
-from assocmem.lab import importance_sampling as tilt
-from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
+from assocmem.lab import similarities as tilt
 from assocmem.lab.plan import labelled
-from assocmem.lab.similarities import TILTED, Similarities, dtype_for, sums_of_squares, sums_over_pieces
+from assocmem.lab.similarities import (
+    BLOCK,
+    TILTED,
+    Similarities,
+    SimilarityLaw,
+    carried_by_few,
+    dtype_for,
+    sums_of_squares,
+    sums_over_pieces,
+    tilt_for,
+    tilted_mean_squares,
+)
 from assocmem.lab.similarities import layout as layout_of
-from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.maps.block import Block
+from assocmem.maps.activations import GELU, Block, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.maps.sharpness import LogN, YaRN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention

@@ -14,7 +14,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import GELU, Activation, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
 from assocmem.theory import capacity, gaussian_ratio, ratio
-from assocmem.theory.bessel import log_mean_exp, log_mean_exp_error, mean_cosine
+from assocmem.theory.moments import log_mean_exp, log_mean_exp_error, mean_cosine
 
 WIDTHS = (2, 3, 4, 16, 64, 511, 4096)
 BETAS = (0.0, 1e-3, 1.0, 30.0, 1000.0, 1e4)

@@ -18,8 +18,7 @@ import typer
 from typer.exceptions import Abort, Exit, TyperException
 
 from assocmem.cli import describe, designing, exploring, inspecting, measuring, reproducing
-from assocmem.cli.arguments import StoreCommand, as_options
-from assocmem.cli.output import Stopped
+from assocmem.cli.terminal import Stopped, StoreCommand, as_options
 from assocmem.contract.errors import (
     AssocmemError,
     ConvergenceWarning,

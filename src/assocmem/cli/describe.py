@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from assocmem.cli.arguments import Json, Others, StoreName, made_store, settings_from, user_code
-from assocmem.cli.output import print_json, print_pairs, print_table
+from assocmem.cli.terminal import (
+    Json,
+    Others,
+    StoreName,
+    made_store,
+    print_json,
+    print_pairs,
+    print_table,
+    settings_from,
+    user_code,
+)
 from assocmem.contract.columns import number
 from assocmem.contract.errors import InputError
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assocmem.cli.arguments import Cosine, Json, Width, count
-from assocmem.cli.output import print_json, print_pairs, print_table
+from assocmem.cli.terminal import Cosine, Json, Width, count, print_json, print_pairs, print_table
 from assocmem.contract.columns import number
 
 if TYPE_CHECKING:

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from assocmem.cli.arguments import Json, Workers, count, writable
-from assocmem.cli.output import Stopped, print_json, print_pairs, print_table, progress_bar
+from assocmem.cli.terminal import (
+    Json,
+    Stopped,
+    Workers,
+    count,
+    print_json,
+    print_pairs,
+    print_table,
+    progress_bar,
+    writable,
+)
 from assocmem.contract.columns import number
 from assocmem.contract.errors import InputError, MissingExtraError
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from assocmem.cli.arguments import (
+from assocmem.cli.terminal import (
     Cosine,
     Json,
     MaxMemories,
@@ -19,11 +19,15 @@ from assocmem.cli.arguments import (
     Width,
     Workers,
     made_store,
+    print_json,
+    print_pairs,
+    print_table,
+    progress_bar,
     settings_from,
     user_code,
     writable,
+    written,
 )
-from assocmem.cli.output import print_json, print_pairs, print_table, progress_bar, written
 from assocmem.contract.columns import interval, meanings, number
 from assocmem.contract.errors import InputError
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assocmem.cli.arguments import Seed, Workers, writable
-from assocmem.cli.output import Stopped, print_table
+from assocmem.cli.terminal import Seed, Stopped, Workers, print_table, writable
 from assocmem.contract.errors import InputError
 from assocmem.contract.files import claimed, write_whole
 from assocmem.contract.results import as_json

@@ -18,10 +18,9 @@ from assocmem.contract.results import Row
 from assocmem.inputs import Law
 from assocmem.inputs.directions import checked_cosine
 from assocmem.kernels.compute import Progress, Workers
-from assocmem.lab.importance_sampling import tilt_for, tilted_mean_squares, too_sharp
 from assocmem.lab.keys import Keys, estimator_of
 from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of
-from assocmem.lab.similarities import LONGEST, Similarities
+from assocmem.lab.similarities import LONGEST, Similarities, tilt_for, tilted_mean_squares, too_sharp
 from assocmem.maps.activations import Activation
 from assocmem.ruler.capacity import Capacity, crossing_of_curve
 

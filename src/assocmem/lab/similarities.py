@@ -1,10 +1,15 @@
-"""The similarities sampler, for stores of the form V^T σ(K x): one stream of similarities serves every σ and M."""
+"""The similarities sampler, for stores of the form V^T σ(K x): one stream of similarities serves every σ and M.
+
+Similarities of independent random unit keys are drawn exactly and in blocks, by importance sampling where a few large
+ones carry the mean square of the weights.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -12,12 +17,65 @@ import numpy as np
 
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.random import stream
-from assocmem.inputs.similarities import BLOCK, SimilarityLaw
+from assocmem.contract.requirement import is_whole
 from assocmem.kernels.compute import Progress, Workers, run_tasks
-from assocmem.lab.importance_sampling import carried_by_few, tilt_for, tilted_mean_squares
 from assocmem.lab.plan import FloatArray, Plan, Trials, sigma_of
-from assocmem.maps.activations import Activation
-from assocmem.maps.block import Block
+from assocmem.maps.activations import Activation, Block
+
+BLOCK = 65536
+BOTH_FROM = 16
+
+
+class SimilarityLaw:
+    """Draws s = <k, x> for unit keys k uniform on the sphere in d dimensions and any unit query x.
+
+    Two coordinates of a uniform unit vector are r cos φ and r sin φ with φ uniform and P(r > t) =
+    (1 - t²)^((d-2)/2), so r = sqrt(1 - u^(2/(d-2))) for a uniform u. Each has the exact law of a similarity (density
+    proportional to (1 - s²)^((d-3)/2)), but the two depend on each other (their squares correlate by -1/(d-1)), so
+    they must go to different trials; below d = 16, where that would show, only the first is used. At d = 2 the
+    similarity is cos φ, at d = 1 a sign. u carries 53 bits, so the far tail is drawn as finely as the centre.
+
+    The arrays that `draw` returns are its own buffers, valid until the next draw.
+
+    >>> law = SimilarityLaw(64, np.float64, size=1000)
+    >>> first, second = law.draw(np.random.default_rng(0))
+    >>> bool(abs(np.mean(first**2) - 1 / 64) < 0.003)
+    True
+    """
+
+    def __init__(self, d: int, dtype: Any = np.float32, *, size: int = BLOCK) -> None:
+        if not is_whole(d):
+            raise InputError(f"`d_k` must be a whole number >= 1; got {d!r}.")
+        self.d, self.dtype = int(d), np.dtype(dtype)
+        self._uniform = np.empty(size)
+        self._radius, self._cosine, self._sine = (np.empty(size, self.dtype) for _ in range(3))
+
+    @property
+    def streams(self) -> int:
+        """How many streams one draw feeds: 2, or 1 where the two coordinates depend too much on each other."""
+        return 2 if self.d >= BOTH_FROM else 1
+
+    def draw(self, rng: np.random.Generator) -> tuple[np.ndarray[Any, Any], ...]:
+        """Return one block of similarities for each stream."""
+        u, r, c, s = self._uniform, self._radius, self._cosine, self._sine
+        if self.d == 1:
+            np.copysign(1.0, np.subtract(rng.random(out=u), 0.5, out=u), out=c, casting="same_kind")
+            return (c,)
+        if self.d > 2:
+            np.subtract(1.0, rng.random(out=u), out=r, casting="same_kind")
+            np.log(r, out=r)
+            np.multiply(r, self.dtype.type(2 / (self.d - 2)), out=r)
+            np.expm1(r, out=r)
+            np.sqrt(np.negative(r, out=r), out=r)
+        np.multiply(rng.random(out=u), 2 * math.pi, out=s, casting="same_kind")
+        np.cos(s, out=c)
+        if self.d > 2:
+            np.multiply(c, r, out=c)
+        if self.streams == 1:
+            return (c,)
+        np.multiply(np.sin(s, out=s), r, out=s)
+        return c, s
+
 
 SAMPLER = "similarities"
 TILTED = "similarities, tilted"
@@ -250,3 +308,129 @@ def dtype_for(sigma: Activation, d: int) -> np.dtype[Any]:
             sums.append(_sum_of_squares(sigma.on(Block().load(s))))
     close = abs(sums[0] - sums[1]) <= 1e-5 * abs(sums[1]) and sums[1] > 0
     return np.dtype(np.float32 if close else np.float64)
+
+
+DRAWS = 4096
+_GRID, _NEAR, _CLOSEST = 1400, 0.02, 1e-8
+_WIDE, _REACH = 4096, 15.0
+"""Width from which a middle of its own is needed, and how many standard deviations that spans."""
+TAIL_LIMIT = 0.1
+SHARP = 1e-3
+"""Relative change of E σ² by the rounding of similarities that is borne."""
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """Similarities drawn towards the query and weighted back, without bias.
+
+    A similarity y of the sphere's law f is moved to s = (y + c)/(1 + c y), c in [0, 1): the sphere's conformal map.
+    The moved law is f(s) (1-c²)^((d-1)/2) / (1 - c s)^(d-1), the envelope of Wood (1994) for the von Mises-Fisher
+    law e^(θ s) f(s), so that every draw has the exact weight (1 - c s)^(d-1) / (1-c²)^((d-1)/2); for σ(s)² =
+    e^(2 beta s) the best c gives nearly equal products. tail: E σ^4/(E σ²)² for the sphere's own law. spread: the
+    same quantity, E (σ² weight)²/(E σ²)², for the moved law. sharp: whether similarities rounded to float32 would
+    change E σ² by more than a thousandth.
+    """
+
+    c: float
+    tail: float
+    spread: float
+    sharp: bool = False
+
+    def log_weight(self, s: FloatArray, d: int) -> FloatArray:
+        """Return the logarithm of the weight that undoes the move."""
+        moved: FloatArray = np.log1p(-self.c * s) - 0.5 * np.log1p(-self.c * self.c)
+        return (d - 1) * moved
+
+
+@lru_cache(maxsize=512)
+def tilt_for(sigma: Activation, d: int) -> Tilt:
+    """Return the move c in [0, 1) whose products σ(s)² weight spread least, with the tails before and after.
+
+    A sum over angles decides, close together at both ends, where a sharp σ is narrow; it steers the sampler and enters
+    no estimate.
+    """
+    if d == 1:
+        return Tilt(0.0, 1.0, 1.0)
+    angle, width = _angles(d)
+    s = np.cos(angle)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log_square = 2 * np.log(np.abs(np.asarray(sigma(s), dtype=np.float64)))
+        rounded = 2 * np.log(np.abs(np.asarray(sigma(s.astype(np.float32).astype(np.float64)), dtype=np.float64)))
+    log_density = (d - 2) * np.log(np.sin(angle)) + np.log(width)
+    log_density -= _log_sum(log_density)
+    mean = _log_sum(log_density + log_square)
+    if not np.isfinite(mean):
+        return Tilt(0.0, 1.0, 1.0)
+
+    @cache
+    def spread(c: float) -> float:
+        log_weight = Tilt(c, 0.0, 0.0).log_weight(s, d)
+        return float(np.exp(min(700.0, _log_sum(log_density + 2 * log_square + log_weight) - 2 * mean)))
+
+    sharp = abs(_log_sum(log_density + rounded) - mean) > SHARP
+    moves, tail = [0.0, *np.tanh(np.geomspace(1e-3, 16, 48)).tolist()], spread(0.0)
+    for _ in range(4):
+        best = int(np.argmin([spread(c) for c in moves]))
+        low, high = moves[max(0, best - 1)], moves[min(len(moves) - 1, best + 1)]
+        moves = sorted({moves[best], *np.linspace(low, high, 9).tolist()})
+    c = min(moves, key=spread)
+    return Tilt(c, tail, spread(c), bool(sharp))
+
+
+@lru_cache(maxsize=64)
+def _angles(d: int) -> tuple[FloatArray, FloatArray]:
+    """Return angles between 0 and pi and the widths they stand for.
+
+    In equal steps, at both ends in equal ratios, and closer in the middle where wide keys have nearly all of theirs.
+    """
+    edge = np.geomspace(_CLOSEST, _NEAR, _GRID)
+    middle = np.linspace(_NEAR, np.pi - _NEAR, _GRID)[1:-1]
+    if d > _WIDE:
+        middle = np.union1d(middle, np.pi / 2 + np.linspace(-_REACH, _REACH, _GRID) / np.sqrt(d))
+    ends = np.concatenate([edge, middle, np.pi - edge[::-1]])
+    return (ends[1:] + ends[:-1]) / 2, np.diff(ends)
+
+
+def carried_by_few(sigma: Activation, d: int, n_memories: int, trials: int = 100) -> bool:
+    """Say whether few similarities carry the mean square: E σ^4/(M (E σ²)²) > 0.1 with a hundred trials.
+
+    More trials draw more similarities and bear a heavier tail in the same proportion. A σ too sharp for similarities
+    in float32 is answered likewise: the tilted ones are float64.
+    """
+    tilt = tilt_for(sigma, d)
+    return n_memories > 1 and (tilt.sharp or tilt.tail > TAIL_LIMIT * n_memories * trials / 100)
+
+
+def tilted_mean_squares(
+    sigma: Activation, d: int, *, seed: int, trials: int, draws: int = DRAWS, name: str = "tilted"
+) -> FloatArray:
+    """Return independent unbiased estimates of E σ(s)², one a trial (trials,), each from `draws` moved similarities.
+
+    Cost: 0.3 ms a trial. Raises InputError for a σ that changes by more than a thousandth between two floats near 1.
+    """
+    if d > 1 and too_sharp(sigma):
+        raise InputError(
+            f"σ(s) = {sigma.formula} is too sharp to be measured by similarities: it changes by more than a thousandth "
+            "between the two doubles nearest to s = 1."
+        )
+    tilt = tilt_for(sigma, d)
+    law = SimilarityLaw(d, np.float64, size=draws)
+    block, means = Block(), np.empty(trials)
+    for trial in range(trials):
+        s = law.draw(stream(seed, name, d, trial))[0]
+        s += tilt.c * (1 - s * s) / (1 + tilt.c * s)  # (s + c)/(1 + c s), exact also near 1
+        means[trial] = np.mean(sigma.on(block.load(s)) ** 2 * np.exp(tilt.log_weight(s, d)))
+    return means
+
+
+def too_sharp(sigma: Activation) -> bool:
+    """Say whether σ changes by more than a thousandth from s = 1 to the next smaller double."""
+    last = np.array([1.0, np.nextafter(1.0, 0.0)])
+    with np.errstate(all="ignore"):
+        logs = 2 * np.log(np.abs(np.asarray(sigma(last), dtype=np.float64)))
+    return bool(np.isfinite(logs[0]) and not abs(logs[0] - logs[1]) <= SHARP)
+
+
+def _log_sum(logs: FloatArray) -> float:
+    top = float(np.max(logs))
+    return top + float(np.log(np.sum(np.exp(logs - top)))) if np.isfinite(top) else top

@@ -4,11 +4,19 @@ The checks of the store contract are in `assocmem.checks.contract`.
 """
 
 from assocmem.ruler.capacity import Capacity, crossing, crossing_of_curve, growth
-from assocmem.ruler.estimate import definition_of, per_trial_numbers, same_definition, summarise, summarise_shares
+from assocmem.ruler.estimate import (
+    definition_of,
+    mean_interval,
+    median_interval,
+    per_trial_numbers,
+    same_definition,
+    share_interval,
+    summarise,
+    summarise_shares,
+)
 from assocmem.ruler.geometry import Geometry, key_geometry
 from assocmem.ruler.given_rows import GivenRows
 from assocmem.ruler.information import bits_per_recall, bits_per_state
-from assocmem.ruler.intervals import mean_interval, median_interval, share_interval
 from assocmem.ruler.ratio import ESTIMATORS, by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.retrieval import retrieval_capacity, retrieval_definition, top1_right
 from assocmem.ruler.row_ratios import RowRatios, quantile

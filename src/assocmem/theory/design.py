@@ -15,9 +15,8 @@ from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import Form, LeastSquares
 from assocmem.maps.activations import Exp
 from assocmem.theory import questions
-from assocmem.theory.answer import EPS, Asked, checked, log_others, plain
-from assocmem.theory.bessel import mean_cosine
-from assocmem.theory.moments import log_ratio
+from assocmem.theory.moments import log_ratio, mean_cosine
+from assocmem.theory.questions import EPS, Asked, checked, log_others, plain
 from assocmem.theory.roots import root
 
 _SHARPEST = 1e150

@@ -25,7 +25,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import ChannelDecay, Decay, DeltaRule, Momentum
 from assocmem.theory import questions
-from assocmem.theory.answer import EPS, Asked, log_of
+from assocmem.theory.questions import EPS, Asked, log_of
 
 QUOTIENT = "quotient of root mean squares"
 _NOTHING = "nothing is left of the pair"

@@ -13,8 +13,8 @@ from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import Activation, Exp
 from assocmem.maps.sharpness import Sharpness
-from assocmem.theory.answer import Asked, checked, log_others
 from assocmem.theory.moments import Normal, log_mean_square, log_signal
+from assocmem.theory.questions import Asked, checked, log_others
 
 Weighing: TypeAlias = KernelSum | Activation | Sharpness
 _SOURCE = "Gaussian approximation s ~ N(0, 1/d)"

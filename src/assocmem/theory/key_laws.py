@@ -18,10 +18,9 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
 from assocmem.maps.activations import Activation, Exp, Linear
 from assocmem.theory import quadrature
-from assocmem.theory.answer import EPS, Asked, checked, log_of, log_others
-from assocmem.theory.moments import Sphere, log_mean_square, log_signal
+from assocmem.theory.moments import Sphere, log_density, log_mean_square, log_signal
 from assocmem.theory.quadrature import Floats, LogValue
-from assocmem.theory.similarity_law import log_density
+from assocmem.theory.questions import EPS, Asked, checked, log_of, log_others
 
 _NO_SIGNAL = "no recall at this cosine: the target's own weight is 0"
 

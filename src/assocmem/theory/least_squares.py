@@ -14,10 +14,18 @@ from dataclasses import replace
 
 from assocmem.contract.estimate import Prediction, Statistic
 from assocmem.contract.form import LeastSquares
-from assocmem.theory.answer import EPS, Asked, checked, log_of
-from assocmem.theory.questions import answer_capacity, answer_old_value_left, answer_ratio, steady_statistic
+from assocmem.theory.moments import log_gamma_ratio
+from assocmem.theory.questions import (
+    EPS,
+    Asked,
+    answer_capacity,
+    answer_old_value_left,
+    answer_ratio,
+    checked,
+    log_of,
+    steady_statistic,
+)
 from assocmem.theory.roots import root
-from assocmem.theory.similarity_law import log_gamma_ratio
 
 _REACH = 600.0  # ln(M - d) up to which the equation for M is solved, and its negative
 _FEW = 0.05  # degrees of freedom below which a median is below 1e-12

@@ -18,7 +18,7 @@ import numpy as np
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.maps.activations import Activation
-from assocmem.theory.answer import EPS
+from assocmem.theory.questions import EPS
 
 Floats: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -12,8 +12,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import Linear
-from assocmem.theory.answer import Asked, checked
-from assocmem.theory.questions import answer_retrieval_capacity
+from assocmem.theory.questions import Asked, answer_retrieval_capacity, checked
 
 
 @answer_retrieval_capacity.register
