@@ -9,6 +9,8 @@ import numpy as np
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 
+LIBRARIES = ("numpy", "torch", "array_api_strict")
+
 
 def weights_of(store: Store, state: State, queries: Any, mask: Any = None) -> Any:
     """Return the store's own recall weights (..., m, n)."""

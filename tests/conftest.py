@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,20 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     from commandline import asked
 
     return partial(asked, capture=capsys)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that gives the folder of a random network, saved once."""
+    from trained import random_network
+
+    @cache
+    def of(name: str) -> Path:
+        path = tmp_path_factory.mktemp(name)
+        random_network(name).save_pretrained(path)
+        return path
+
+    return of
 
 
 def _filled(make: Callable[..., Any], floating: Callable[[Any], bool]) -> Callable[..., Any]:

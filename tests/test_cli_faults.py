@@ -22,7 +22,6 @@ from assocmem.lab.measure import measure
 from assocmem.maps.activations import Exp
 from assocmem.maps.sharpness import as_sharpness
 from assocmem.theory import best_sharpness, capacity, ratio
-from commandline import asked
 
 OWN = '''
 import sys
@@ -107,12 +106,6 @@ def own(tmp_path, monkeypatch):
     yield name
     for module in (name, f"{name}_left"):
         sys.modules.pop(module, None)
-
-
-@pytest.fixture
-def ask(capsys):
-    """Ask the command line something in this process."""
-    return lambda *words: asked(*words, capture=capsys)
 
 
 @pytest.mark.parametrize("command", ["check", "show", "capacity", "cite"])
@@ -365,7 +358,7 @@ def test_a_call_with_nothing_in_it_is_said_so(ask, own):
     found = {f["check"]: f["message"] for f in ask("check", f"{own}:Picky", "--json").json["failures"]}
     assert found["shapes"].endswith(f"({own}.py, line {line}); the call had 0 queries")
     found = {f["check"]: f["message"] for f in ask("check", f"{own}:Greedy", "--json").json["failures"]}
-    assert found["no-width"].endswith("; the call had keys of width 0")
+    assert found["widths"].endswith("; the call had keys of width 0")
 
 
 # ---------------------------------------------------------------------- what a tester found

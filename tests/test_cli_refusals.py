@@ -20,12 +20,6 @@ def boom(keys, values, queries):
 def narrow(keys, values, queries):
     return values[:, :1]
 
-class NoStore:
-    pass
-
-class Half(Store):
-    traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
-
 class Late(Store):
     """Works on small arrays and fails on larger ones."""
     traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="adds", constant_size=True)
@@ -51,29 +45,21 @@ def folder(tmp_path, monkeypatch):
     holed = good.copy()
     holed[7, 3] = np.nan
     arrays = {
-        "good": good, "short": good[:150], "wide": rng.standard_normal((200, 24)), "nan": holed, "one": good[:1],
-        "flat": good[:, 0], "none": good[:0], "zero": np.zeros((50, 8)), "same": np.ones((50, 8)),
-        "text": np.array(["a"]), "complex": good + 1j, "targets": np.arange(200), "far": np.arange(200) + 5,
-        "parts": np.arange(200) / 2, "four": good.reshape(2, 2, 50, 16), "inf": np.full((20, 4), np.inf),
+        "good": good, "short": good[:150], "nan": holed, "one": good[:1], "zero": np.zeros((50, 8)),
+        "same": np.ones((50, 8)), "targets": np.arange(200), "four": good.reshape(2, 2, 50, 16),
     }  # fmt: skip
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
     np.save(tmp_path / "objects.npy", np.array([{}, 1], dtype=object), allow_pickle=True)
-    whole = (tmp_path / "good.npy").read_bytes()
-    (tmp_path / "cut.npy").write_bytes(whole[:500])
     (tmp_path / "empty.npy").touch()
-    (tmp_path / "noise.npy").write_bytes(b"garbage" * 100)
     np.savez(tmp_path / "two.npz", a=good, b=good)
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:300])
-    (tmp_path / "bad.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}")
     (tmp_path / "notes.txt").write_text("not an array")
     (tmp_path / "broken_stores.py").write_text(BROKEN)
     (tmp_path / "unreadable_module.py").write_text("def (")
-    (tmp_path / "needy_module.py").write_text("import no_such_package_anywhere")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
-    for name in ("broken_stores", "unreadable_module", "needy_module"):
+    for name in ("broken_stores", "unreadable_module"):
         sys.modules.pop(name, None)
 
 
@@ -92,19 +78,11 @@ CASES = [
     ("capacity outer-product --beta 3", "no setting 'beta'"),
     ("capacity softmax --set foo", "NAME=VALUE"),
     ("capacity softmax --set foo=1", "no setting 'foo'"),
-    ("capacity softmax --set beta=nan", "`beta`"),
     ("capacity softmax --set beta=[1,2", "JSON"),
-    ("capacity softmax --beta nan", "`beta`"),
-    ("capacity softmax --beta -1", "`beta`"),
     ("capacity softmax --beta -1e-3", "-0.001"),
     ("capacity softmax --beta soft", "`beta`"),
     ("capacity softmax --sharpness foo", "log-n"),
-    ("capacity softmax --sharpness yarn --reference 0", "`reference`"),
-    ("capacity exp-series --terms 0", "`terms`"),
     ("capacity exp-series --terms 2.5", "`terms`"),
-    ("capacity exp-series --terms 100000", "1000"),
-    ("capacity relu-power --power 0", "`power`"),
-    ("capacity relu-power --power nan", "`power`"),
     # numbers
     ("capacity softmax --d-k 0", "--d-k"),
     ("capacity softmax --d-k -3", "--d-k"),
@@ -136,50 +114,24 @@ CASES = [
     # MODULE:CLASS
     ("capacity broken_stores:boom", "ZeroDivisionError: boom"),
     ("capacity broken_stores:narrow", "narrow"),
-    ("capacity broken_stores:NoStore", "no store"),
-    ("capacity broken_stores:Half", "must implement"),
     ("capacity broken_stores:Late --d-k 16", "no room"),
-    ("capacity broken_stores:Lat", "Late"),
-    ("capacity broken_stores:", "MODULE:CLASS"),
-    ("capacity :Late", "MODULE:CLASS"),
-    ("capacity no_such_module:X", "no module"),
     ("capacity unreadable_module:X", "SyntaxError"),
-    ("capacity needy_module:X", "no_such_package_anywhere"),
-    ("capacity broken_stores.py:Late", "broken_stores:Late"),
     ("check broken_stores:boom", "boom"),
-    ("check broken_stores:NoStore", "no store"),
     # files
     ("measure", "--keys"),
     ("measure --keys missing.npy", "missing.npy"),
     ("measure --keys empty.npy", "empty"),
-    ("measure --keys cut.npy", "truncated"),
-    ("measure --keys noise.npy", "noise.npy"),
     ("measure --keys objects.npy", "objects"),
-    ("measure --keys text.npy", "real numbers"),
-    ("measure --keys complex.npy", "real numbers"),
     ("measure --keys notes.txt", ".npy, .npz or .safetensors"),
-    ("measure --keys .", ".npy, .npz or .safetensors"),
-    ("measure --keys cut.npz", "damaged"),
-    ("measure --keys bad.safetensors", "bad.safetensors"),
     ("measure --keys two.npz", "two.npz:a"),
-    ("measure --keys two.npz:c", "'c'"),
-    ("measure --keys good.npy:a", "leave ':a' out"),
     ("measure --keys nan.npy", "row 7"),
-    ("measure --keys inf.npy", "row 0"),
     ("measure --keys one.npy", "n >= 2"),
-    ("measure --keys none.npy", "empty"),
-    ("measure --keys flat.npy", "(n, d)"),
     ("measure --keys four.npy", "(n, d)"),
     ("measure --keys zero.npy", "zero in every column"),
     ("measure --keys same.npy --centre", "constant in every column"),
     ("measure --keys good.npy --values short.npy", "(1, 150, 16)"),
-    ("measure --keys good.npy --values nan.npy", "row 7"),
     ("measure --keys good.npy --queries good.npy", "--targets"),
     ("measure --keys good.npy --targets targets.npy", "--queries"),
-    ("measure --keys good.npy --queries good.npy --targets far.npy", "204"),
-    ("measure --keys good.npy --queries good.npy --targets parts.npy", "whole numbers"),
-    ("measure --keys good.npy --queries wide.npy --targets targets.npy", "(1, 200, 24)"),
-    ("measure --keys good.npy --queries short.npy --targets targets.npy", "150"),
     ("measure --keys good.npy --store nope", "nope"),
     ("measure --keys good.npy --store softmax --store softmax", "softmax"),
     ("measure --keys good.npy --store outer-product --beta 3", "beta"),

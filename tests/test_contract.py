@@ -23,10 +23,35 @@ VARIANTS = (
     ("softmax", {"beta": float("inf")}),
     ("softmax", {"sharpness": "log-n", "reference": 4.0}),
     ("softmax", {"sharpness": "log-n", "reference": 4.0, "count": "stored"}),
+    ("softmax", {"sharpness": "yarn", "reference": 2.0, "beta": float("inf")}),
+    ("swiglu", {"gate": "own"}),
+    ("linear-attention", {"feature": "exp-series"}),
+    ("linear-attention", {"feature": "dpfp", "normalise": False}),
+    ("delta-net", {"chunk": 3}),
+    ("gated-delta-net", {"chunk": 3}),
+    ("mamba", {"chunk": 3}),
+    ("mamba-2", {"chunk": 3}),
+    ("mesa-net", {"solver": "direct"}),
+    ("mesa-net", {"solver": "rls"}),
+    ("mesa-net", {"decay": 0.9}),
+    ("titans", {"depth": 2}),
+    ("titans", {"momentum": 0.0}),
+    ("titans", {"momentum": 0.9, "base_rate": 0.05}),
+    ("titans", {"base_rate": 0.3, "momentum": 0.0, "forgetting": 0.2}),
+    ("ttt-linear", {"mini_batch": 1}),
+    ("ttt-linear", {"mini_batch": 5, "base_rate": 0.05, "bias": True}),
+    ("delta-former", {"block": 2}),
+    ("gradient-descent", {"form": "primal"}),
+    ("gradient-descent", {"rate": 0.3, "momentum": 0.5, "weight_decay": 0.1}),
+    ("gradient-descent", {"rate": 0.3, "momentum": 0.5, "form": "primal"}),
+    ("gradient-descent", {"loss": "given"}),
+    ("gradient-descent", {"loss": "given", "weight_decay": 0.5, "form": "primal"}),
+    ("superposed-mlp", {"readout": "whitened"}),
     ("optimal-linear", {"ridge": 0.1}),
     ("exp-series", {"terms": 3}),
+    ("exp-series", {"terms": 3, "read": "features"}),
 )
-"""Settings at the ends of their ranges, beside every store's defaults."""
+"""Settings at the ends of their ranges and of other forms (chunks shorter than a write), beside the defaults."""
 
 pytestmark = pytest.mark.usefixtures("nan_memory")
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import array_api_strict as strict
 import numpy as np
 import pytest
 
-from assocmem.contract.errors import DivergedError, InputError
+from assocmem.contract.errors import DivergedError
 from assocmem.kernels.chunked import inverse_unit_lower
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.delta_former import DeltaFormer
 from assocmem.stores.softmax import SoftmaxAttention
-from batches import drawn, gap, weights_of, written
+from batches import drawn, gap, written
 
 
 def softmax(logits):
@@ -106,17 +105,13 @@ def test_blocks_equal_the_loop(beta, read):
         assert gap(state["corrected"], slow["corrected"]) < 1e-11
 
 
-def test_a_thousand_pairs_and_every_split():
-    keys, values, queries = drawn(6, 1000, 6, 4)
+def test_a_thousand_pairs_in_blocks_of_any_length():
+    keys, values, _ = drawn(6, 1000, 6, 4)
     store = DeltaFormer()
     state = written(store, keys, values)
     assert gap(state["corrected"], corrected(keys, values, np.ones(1000), np.sqrt(6))) < 1e-11
     odd = DeltaFormer(block=7)
     assert gap(written(odd, keys, values)["corrected"], state["corrected"]) < 1e-11
-    want = store.recall(written(store, keys[:70], values[:70]), queries)
-    for cut in range(1, 70):
-        state = store.write(written(store, keys[:cut], values[:cut]), keys[cut:70], values[cut:70])
-        assert gap(store.recall(state, queries), want) < 1e-12
 
 
 def test_a_masked_recall_is_that_of_a_store_which_never_saw_the_hidden_pairs():
@@ -136,42 +131,6 @@ def test_a_masked_recall_is_that_of_a_store_which_never_saw_the_hidden_pairs():
     assert gap(store.recall(state, queries, mask=causal), want) < 1e-12
 
 
-def test_weights_times_the_written_values_are_the_recall():
-    keys, values, queries = drawn(9, 30, 6, 4)
-    store = DeltaFormer()
-    state = written(store, keys, values)
-    assert gap(weights_of(store, state, queries) @ values, store.recall(state, queries)) < 1e-12
-    with pytest.raises(InputError, match="gives no mass: each value is corrected"):
-        store.ask(state, queries, want="mass")
-
-
-def test_strict_arrays_and_sixteen_bits():
-    torch = pytest.importorskip("torch")
-    keys, values, queries = drawn(10, 70, 5, 4, batch=(2,))
-    store = DeltaFormer()
-    want = store.recall(written(store, keys, values), queries)
-    k, v, q = (strict.asarray(a) for a in (keys, values, queries))
-    got = store.recall(store.write(store.empty(5, 4, batch=(2,)), k, v), q)
-    np.testing.assert_allclose(np.asarray(got), want, rtol=0, atol=1e-12)
-    halves = [torch.tensor(a).to(torch.bfloat16) for a in (keys, values, queries)]
-    state = written(store, *halves[:2])
-    assert {a.dtype for a in state.contents.values()} == {torch.float32}
-    out = store.recall(state, halves[2])
-    assert out.dtype == torch.bfloat16
-    assert np.abs(out.float().numpy() - want).max() < 0.05 * np.abs(want).max()
-
-
-def test_torch_gradients_agree_with_finite_differences():
-    torch = pytest.importorskip("torch")
-    rng, store = np.random.default_rng(11), DeltaFormer(block=2)
-    leaves = [torch.tensor(a, requires_grad=True) for a in (*rng.normal(size=(3, 5, 3)), rng.uniform(0.2, 0.9, 5))]
-
-    def run(keys, values, queries, strength):
-        return store.scan(store.empty(3, 3, like=keys), keys, values, queries, strength=strength)[1]
-
-    assert torch.autograd.gradcheck(run, leaves, atol=1e-6, rtol=1e-4)
-
-
 # ---------------------------------------------------------------------- settings
 
 
@@ -181,7 +140,3 @@ def test_overflow_is_an_error():
     with pytest.raises(DivergedError) as caught:
         written(DeltaFormer(), keys, values)
     assert caught.value.step == 1
-
-
-def test_state_size_is_keys_values_and_strengths():
-    assert written(DeltaFormer(), *drawn(13, 9, 4, 3)[:2]).size == 9 * (4 + 3 + 1)

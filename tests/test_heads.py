@@ -269,23 +269,9 @@ def test_heads_and_layers_out_of_range_are_refused():
 # ---------------------------------------------------------------------- MLPs
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """Return the folder of a random network, saved once."""
-    saved = {}
-
-    def of(name):
-        if name not in saved:
-            saved[name] = tmp_path_factory.mktemp(name)
-            random_network(name).save_pretrained(saved[name])
-        return saved[name]
-
-    return of
-
-
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "gemma2", "vit"])
-def test_an_mlp_is_a_memory_that_recalls_what_the_layer_computes(name, folders):
-    model = open_model(folders(name))
+def test_an_mlp_is_a_memory_that_recalls_what_the_layer_computes(name, folder):
+    model = open_model(folder(name))
     mlp, x = model.mlp(1), drawn("mlp", shape=(5, 32)).astype(np.float32)
     recalled = model.memory(1).recall(mlp.queries(x)) + (0 if mlp.value_bias is None else mlp.value_bias)
     assert recalled == pytest.approx(mlp(x), rel=1e-4, abs=1e-4)
@@ -293,8 +279,8 @@ def test_an_mlp_is_a_memory_that_recalls_what_the_layer_computes(name, folders):
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert"])
-def test_three_mlp_layers_equal_a_loop_in_float64(name, folders):
-    model = open_model(folders(name))
+def test_three_mlp_layers_equal_a_loop_in_float64(name, folder):
+    model = open_model(folder(name))
     for layer in range(3):
         mlp = model.mlp(layer)
         row, n = measure_mlp(mlp), len(mlp.keys)
@@ -320,8 +306,8 @@ def test_three_mlp_layers_equal_a_loop_in_float64(name, folders):
         assert set(row) == set(MLP_COLUMNS)
 
 
-def test_what_an_mlp_does_on_a_text_is_counted(folders):
-    mlp = open_model(folders("llama")).mlp(0)
+def test_what_an_mlp_does_on_a_text_is_counted(folder):
+    mlp = open_model(folder("llama")).mlp(0)
     x = drawn("text", shape=(7, 32))
     row = measure_mlp(mlp, x, asked=10)
     gates = x @ mlp.gates.T + mlp.gate_bias
@@ -336,8 +322,8 @@ def test_what_an_mlp_does_on_a_text_is_counted(folders):
         measure_mlp(mlp, asked=0)
 
 
-def test_the_strongest_rows_say_what_triggers_them(folders):
-    model = open_model(folders("llama"))
+def test_the_strongest_rows_say_what_triggers_them(folder):
+    model = open_model(folder("llama"))
     mlp, x, tokens = model.mlp(0), drawn("text", shape=(7, 32)), list("abcdefg")
     found = strongest_rows(mlp, x, tokens, model.embedding, 4)
     shares = [row["share"] for row in found]
@@ -349,10 +335,10 @@ def test_the_strongest_rows_say_what_triggers_them(folders):
     assert strongest_rows(mlp, x, tokens, None, 1)[0]["says"] == []
 
 
-def test_a_head_that_copies_is_told_from_one_that_does_not(folders):
+def test_a_head_that_copies_is_told_from_one_that_does_not(folder):
     from dataclasses import replace
 
-    model = open_model(folders("gpt2"))
+    model = open_model(folder("gpt2"))
     embedding, attention = model.embedding, model.attention(0)
     rows = embedding.rows / np.linalg.norm(embedding.rows, axis=1, keepdims=True)
     embedding = replace(embedding, rows=rows, unembedding=rows)
@@ -366,14 +352,14 @@ def test_a_head_that_copies_is_told_from_one_that_does_not(folders):
         copying_share(attention, 4, embedding)
 
 
-def test_a_model_is_opened_from_the_top_of_the_package(folders):
-    model = assocmem.open_model(folders("llama"))
+def test_a_model_is_opened_from_the_top_of_the_package(folder):
+    model = assocmem.open_model(folder("llama"))
     assert (model.n_layers, model.note) == (3, "")
     heads = model.trace(np.arange(3, 20), layers=[1, 2])
     assert heads.table()["layer"].unique().sort().to_list() == [1, 2]
     assert heads.reference == 64
     assert model.live is model.live
-    assert heads.table().equals(assocmem.open_model(folders("llama")).trace(np.arange(3, 20), layers=[1, 2]).table())
+    assert heads.table().equals(assocmem.open_model(folder("llama")).trace(np.arange(3, 20), layers=[1, 2]).table())
     with pytest.raises(InputError, match=r"`layers` must lie in \[0, 3\)"):
         model.trace(np.arange(3, 20), layers=[3])
     with pytest.raises(FileFormatError, match="there is no file or folder"):
@@ -381,8 +367,8 @@ def test_a_model_is_opened_from_the_top_of_the_package(folders):
     assert isinstance(heads.table(), pl.DataFrame)
 
 
-def test_values_of_the_heads_give_the_ratio_of_vectors(folders):
-    model = open_model(folders("qwen2"))
+def test_values_of_the_heads_give_the_ratio_of_vectors(folder):
+    model = open_model(folder("qwen2"))
     trace = model.captured(np.arange(3, 20))
     with_values = heads_of_trace(trace, values=True).head(1, 2)
     layer = trace.layers[1]

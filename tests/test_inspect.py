@@ -10,23 +10,9 @@ import pytest
 from assocmem.contract.results import Results
 from assocmem.lab.heads import COLUMNS
 from browsing import browser
-from trained import live_smollm2, minilm, needed, random_network, smollm2
+from trained import live_smollm2, minilm, needed, smollm2
 
 NETWORKS = ["llama", "qwen2", "gemma2", "gpt2", "bert", "vit"]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Return the folder of a random network, saved once."""
-    saved = {}
-
-    def of(name):
-        if name not in saved:
-            saved[name] = tmp_path_factory.mktemp(name)
-            random_network(name).save_pretrained(saved[name])
-        return saved[name]
-
-    return of
 
 
 @pytest.mark.parametrize("name", NETWORKS)

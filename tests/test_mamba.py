@@ -96,21 +96,6 @@ def test_mamba_blocks_equal_the_loop(n: int, steps: str) -> None:
         assert difference(store.write(state, k, v, **cast)["h"], h) < tolerance
 
 
-@pytest.mark.parametrize("store", [Mamba(), Mamba2(decay=0.8)])
-def test_one_pass_equals_two_split_anywhere(store: Store) -> None:
-    keys, values, queries = (x[0] for x in _rows(3, 77))
-    state = store.empty(D_K, D_V)
-    name = next(iter(state.arrays))
-    whole, recalls = store.scan(state, keys, values, queries)
-    for cut in range(1, 77):
-        first, before = store.scan(state, keys[:cut], values[:cut], queries[:cut])
-        second, after = store.scan(first, keys[cut:], values[cut:], queries[cut:])
-        assert difference(np.concatenate([before, after]), recalls) < DOUBLE
-        assert difference(second[name], whole[name]) < DOUBLE
-        both = store.write(store.write(state, keys[:cut], values[:cut]), keys[cut:], values[cut:])
-        assert difference(both[name], whole[name]) < DOUBLE
-
-
 @pytest.mark.parametrize("chunk", [1, 3, 16, 64, 200])
 @pytest.mark.parametrize("decay", ["mild", "uniform", "log -200"])
 def test_the_chunk_length_changes_rounding_only(chunk: int, decay: str) -> None:
@@ -302,23 +287,8 @@ def test_defaults_recall_what_was_stored() -> None:
     assert Mamba(step=0.5).form(6).steps(1).tolist() == [0.5]
 
 
-def test_each_channel_of_mamba_has_its_own_weights() -> None:
-    keys, _, queries = _pairs(19, 10)
-    store = Mamba()
-    one = written(store, keys, np.ones((10, D_V)), queries)
-    assert np.ptp(one[0]) > 1e-3 * np.abs(one[0]).max()
-    assert store.traits.linear_in_values == "per-channel"
-    shared = written(Mamba2(), keys, np.ones((10, D_V)), queries)
-    assert np.ptp(shared[0]) < 1e-12
-    assert Mamba2().traits.linear_in_values == "shared"
-
-
-def test_order_matters_and_the_first_value_decays() -> None:
+def test_the_first_of_two_values_decays() -> None:
     keys, values, _ = _pairs(20, 2)
-    for store in (Mamba(), Mamba2()):
-        assert difference(written(store, keys, values, keys), written(store, keys[::-1], values[::-1], keys)) > 1e-4
-        assert store.traits.overwrite == "decays"
-        assert not store.traits.permutation_invariant
     twice = written(Mamba2(decay=0.5), np.stack([keys[0], keys[0]]), values, keys[:1])
     assert difference(twice, 0.5 * values[:1] + values[1:]) < 1e-12
 
@@ -330,19 +300,7 @@ def test_similarity_is_offered_only_where_nothing_decays() -> None:
     assert Mamba(step=0.5).form(2) == ChannelDecay((-1.0, -2.0), 0.5, 0.5)
 
 
-def test_extras_are_checked_and_settings_refused() -> None:
-    keys, values, _ = _rows(21, 5)
-    for store, extras, words in (
-        (Mamba2(), {"decay": 1.5}, r"\[0, 1\]"),
-        (Mamba2(), {"rates": -1.0}, "no use for `rates`"),
-        (Mamba2(), {"decay": np.ones(4)}, "must have shape"),
-        (Mamba(), {"rates": 0.5}, "must lie in"),
-        (Mamba(), {"step": -0.5}, "must lie in"),
-        (Mamba(), {"step": np.ones((5, D_V + 1))}, "must have shape"),
-        (Mamba(), {"step": np.full((5, 1), np.nan)}, "finite"),
-    ):
-        with pytest.raises(InputError, match=words):
-            store.write(store.empty(D_K, D_V, batch=(2,)), keys, values, **extras)
+def test_settings_that_do_not_fit_are_refused() -> None:
     for make in (
         lambda: Mamba(step=(0.1, 0.01)),
         lambda: Mamba(rates=()).empty(3, 2),
@@ -405,42 +363,13 @@ def test_drift_of_a_float32_state_over_many_writes_stays_small() -> None:
 
 
 @pytest.mark.parametrize("store", [Mamba(), Mamba2()])
-def test_half_precision_inputs_and_array_api_strict(store: Store) -> None:
-    torch, strict = pytest.importorskip("torch"), pytest.importorskip("array_api_strict")
+def test_half_precision_inputs_are_computed_in_float32(store: Store) -> None:
+    torch = pytest.importorskip("torch")
     keys, values, queries = _rows(24, 77)
-    state, out = store.scan(store.empty(D_K, D_V, batch=(2,)), keys, values, queries)
-    rows = [strict.asarray(x) for x in (keys, values, queries)]
-    assert difference(store.scan(store.empty(D_K, D_V, batch=(2,)), *rows)[1], out) < DOUBLE
     half = [torch.tensor(x).to(torch.bfloat16) for x in (keys, values, queries)]
     held, found = store.scan(store.empty(D_K, D_V, batch=(2,)), *half)
-    name = next(iter(state.arrays))
+    name = next(iter(held.arrays))
     assert held[name].dtype == torch.float32
     assert found.dtype == torch.bfloat16
     again, _ = store.scan(store.empty(D_K, D_V, batch=(2,)), *(x.double().numpy() for x in half))
     assert difference(held[name].numpy(), again[name]) < SINGLE
-
-
-@pytest.mark.parametrize("chunk", [3, 64])
-def test_torch_gradients_agree_with_finite_differences(chunk: int) -> None:
-    torch = pytest.importorskip("torch")
-    generator = torch.Generator().manual_seed(25)
-
-    def draw(*shape: int) -> Any:
-        return torch.rand(*shape, dtype=torch.float64, generator=generator)
-
-    n = 6
-    keys, values, queries = (draw(n, width).sub(0.5).requires_grad_() for width in (3, 2, 3))
-    decay = (0.1 + 0.8 * draw(n)).requires_grad_()
-    steps, rates = (0.1 + draw(n, 2)).requires_grad_(), (-0.1 - draw(2, 3)).requires_grad_()
-    mamba, mamba_2 = Mamba(chunk=chunk), Mamba2(chunk=chunk)
-
-    def forms(store: Store, k: Any, v: Any, q: Any, **extras: Any) -> Any:
-        _, out = store.scan(store.empty(3, 2), k, v, q, **extras)
-        return out, store.recall(store.write(store.empty(3, 2), k, v, **extras), q)
-
-    assert torch.autograd.gradcheck(lambda k, v, q, a: forms(mamba_2, k, v, q, decay=a), (keys, values, queries, decay))
-    assert torch.autograd.gradcheck(
-        lambda k, v, q, D, A: forms(mamba, k, v, q, step=D, rates=A), (keys, values, queries, steps, rates)
-    )
-    hard = torch.tensor([1.0, 0.5, 1e-30, 1.0, 1e-15, 0.9], dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda k, v, q: forms(mamba_2, k, v, q, decay=hard), (keys, values, queries))

@@ -135,20 +135,6 @@ def test_other_array_libraries(library: str) -> None:
     assert type(like.recall([0.0, 0.0, 0.0, 1.0])) is type(xp.asarray(keys))
 
 
-def test_any_layout_byte_order_and_kind_of_number() -> None:
-    keys, values = pairs(6)
-    want = filled(n=6)
-    for change in (np.asfortranarray, lambda a: a.astype(">f8"), lambda a: np.repeat(a, 2, axis=1)[:, ::2]):
-        memory = Memory("softmax", normalise=True)
-        memory.write(change(keys), change(values))
-        np.testing.assert_allclose(memory.recall(change(keys)), want.recall(keys), rtol=1e-13)
-    signs = np.sign(keys).astype(np.int8)
-    whole, floats = Memory("softmax"), Memory("softmax")
-    whole.write(signs, signs > 0)
-    floats.write(signs.astype(float), (signs > 0).astype(float))
-    np.testing.assert_array_equal(whole.recall(signs), floats.recall(signs.astype(float)))
-
-
 def test_batches() -> None:
     rng = stream(2, "batch")
     keys, values = rng.standard_normal((2, 5, 4)), rng.standard_normal((2, 5, 3))
@@ -207,16 +193,11 @@ def test_normalise_divides_by_the_length_and_refuses_zero_rows() -> None:
     [
         (np.ones((2, 4)), np.ones((3, 3)), InputError, "same number of pairs"),
         (np.ones((2, 5)), np.ones((2, 3)), InputError, "d_k=4"),
-        (np.ones((2, 4)), np.ones((2, 2)), InputError, "d_v=3"),
         (np.ones(4), np.ones((1, 3)), InputError, "or both be a single pair"),
         (np.ones(4), 3.0, InputError, "or both be a single pair"),
-        (np.ones(5), np.ones(3), InputError, "d_k=4"),
         (np.full((1, 4), np.inf), np.ones((1, 3)), NonFiniteError, "`keys` must be finite; row 0"),
         (np.ones(4), np.array([1, np.nan, 2]), NonFiniteError, "`values` must be finite"),
-        ([[1, 2, 3, 4], [1, 2]], np.ones((2, 3)), InputError, "rows differ in length"),
         (["a", "b", "c", "d"], np.ones(3), DTypeError, "real numbers"),
-        (np.array([None, 1, 2, 3]), np.ones(3), DTypeError, "real numbers"),
-        (np.ma.array(np.ones((2, 4)), mask=np.eye(2, 4)), np.ones((2, 3)), DTypeError, "masked array"),
     ],
 )
 def test_a_write_that_fails_changes_nothing(keys: Any, values: Any, error: type[Exception], words: str) -> None:
@@ -569,20 +550,16 @@ print(sorted({{m.split('.')[0] for m in sys.modules}} & set({HEAVY!r})))
 @pytest.mark.parametrize(
     "changes",
     [
-        {"n": 3},
-        {"n": 9},
-        {"n": -1},
-        {"n": "x"},
-        {"d_k": "x"},
-        {"d_v": 2.0},
-        {"dtype": "int8"},
-        {"dtype": "pi"},
-        {"io_dtype": "x"},
-        {"io_dtype": "int32"},
-        {"normalise": "no"},
-        {"pinned": 1},
-        {"batch": 5},
-        {"state_dtype": 3},
+        *({"n": 3}, {"n": 9}, {"n": -1}, {"n": "x"}, {"d_k": "x"}, {"d_v": 2.0}, {"dtype": "int8"}),
+        *(
+            {"dtype": "pi"},
+            {"io_dtype": "x"},
+            {"io_dtype": "int32"},
+            {"normalise": "no"},
+            {"pinned": 1},
+            {"batch": 5},
+            {"state_dtype": 3},
+        ),
     ],
 )
 def test_numbers_and_flags_of_a_header_are_checked(tmp_path: Path, changes: dict[str, Any]) -> None:

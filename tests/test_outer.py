@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
-from assocmem.stores import key_of, make_store
 from assocmem.stores.outer import CHUNK, OuterProduct
 from batches import drawn_pairs as drawn
 
@@ -39,33 +38,12 @@ def test_the_mean_square_ratio_of_unit_keys_is_m_minus_1_over_d():
     assert abs(np.mean(squares) - 3.0) < 0.10
 
 
-def test_order_does_not_matter_and_a_second_value_adds():
-    keys, values = drawn(3, 12, 5, 4)
-    back = written(keys[::-1], values[::-1])
-    np.testing.assert_allclose(back["W"], written(keys, values)["W"], atol=1e-14)
-    key = keys[:1]
-    state = STORE.write(written(key, values[:1]), key, values[1:2])
-    np.testing.assert_allclose(STORE.recall(state, key), values[:1] + values[1:2], atol=1e-14)
-
-
 def test_one_gradient_step_from_zero_writes_the_same_matrix():
     torch = pytest.importorskip("torch")
     keys, values = (torch.tensor(a) for a in drawn(4, 6, 5, 3))
     weight = torch.zeros(3, 5, dtype=torch.float64, requires_grad=True)
     (0.5 * ((keys @ weight.T - values) ** 2).sum()).backward()
     np.testing.assert_allclose(written(keys, values)["W"].numpy(), -weight.grad.numpy(), atol=1e-14)
-
-
-def test_merge_is_the_sum_and_forget_undoes_a_write():
-    keys, values = drawn(5, 20, 6, 4, batch=(2,))
-    whole = written(keys, values)
-    left, right = written(keys[:, :7], values[:, :7]), written(keys[:, 7:], values[:, 7:])
-    joined = STORE.merge(left, STORE.empty(6, 4, batch=(2,)), right)
-    assert joined.n == 20
-    np.testing.assert_allclose(joined["W"], whole["W"], atol=1e-14)
-    fewer = STORE.forget(whole, keys[:, 7:], values[:, 7:])
-    assert fewer.n == 7
-    np.testing.assert_allclose(fewer["W"], left["W"], atol=1e-14)
 
 
 def test_merge_takes_the_wider_dtype_and_refuses_what_cannot_add():
@@ -98,18 +76,6 @@ def test_the_chunked_scan_equals_the_loop(read, n):
     assert not np.allclose(STORE.scan(start, keys, values, queries, read=other)[1], expected)
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
-def test_every_library_gives_the_same_state_recall_and_scan(library):
-    xp = {"numpy": np, "array_api_strict": strict}.get(library) or pytest.importorskip("torch")
-    keys, values = drawn(9, 9, 4, 3)
-    state = written(xp.asarray(keys), xp.asarray(values))
-    np.testing.assert_allclose(np.asarray(state["W"]), values.T @ keys, atol=1e-14)
-    recalled = STORE.recall(state, xp.asarray(keys))
-    np.testing.assert_allclose(np.asarray(recalled), keys @ keys.T @ values, atol=1e-13)
-    _, scanned = STORE.scan(STORE.empty(4, 3), *(xp.asarray(a) for a in (keys, values, keys)))
-    np.testing.assert_allclose(np.asarray(scanned), np.tril(keys @ keys.T) @ values, atol=1e-13)
-
-
 def test_narrow_integers_and_half_precision_accumulate_in_wide_numbers():
     ones = np.ones((300, 4), dtype=np.int8)
     assert written(ones, ones)["W"].tolist() == [[300.0] * 4] * 4
@@ -117,9 +83,3 @@ def test_narrow_integers_and_half_precision_accumulate_in_wide_numbers():
     state = written(halves, halves)
     assert state["W"].dtype == np.float32
     assert state["W"].tolist() == [[70_000.0] * 2] * 2
-
-
-def test_its_key_and_class_are_the_same_store():
-    assert make_store("outer-product") == STORE
-    assert key_of(STORE) == "outer-product"
-    assert STORE.form(3).sigma(np.array([0.3])).tolist() == [0.3]

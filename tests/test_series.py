@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 
-import array_api_strict as strict
 import numpy as np
 import pytest
 
@@ -13,14 +12,8 @@ from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.stores import make_store, series
 from assocmem.stores.series import TruncatedExp, TruncatedExpFeatures
+from batches import LIBRARIES, written
 from batches import drawn_pairs as drawn
-from batches import written
-
-LIBRARIES = ["numpy", "torch", "array_api_strict"]
-
-
-def library_of(name):
-    return {"numpy": np, "array_api_strict": strict}.get(name) or pytest.importorskip("torch")
 
 
 def truncated(s, terms, beta):
@@ -31,7 +24,7 @@ def truncated(s, terms, beta):
 @pytest.mark.parametrize("beta", [None, 0.0, 1.3])
 @pytest.mark.parametrize("terms", [1, 2, 3, 4, 5])
 def test_pairs_and_features_both_recall_the_truncated_exponential(terms, beta, library):
-    xp = library_of(library)
+    xp = pytest.importorskip(library)
     keys, values = drawn(1, 17, 4, batch=(2,))
     queries = np.random.default_rng(2).normal(size=(2, 5, 4))
     expected = truncated(queries @ np.swapaxes(keys, -1, -2), terms, 2.0 if beta is None else beta) @ values
@@ -50,32 +43,6 @@ def test_the_state_of_the_features_is_one_number_per_monomial_and_does_not_grow(
     for n in (1, 10, 50):
         assert written(store, keys[:n], values[:n])["W"].shape == (2, monomials)
     assert written(TruncatedExp(terms), keys, values).size == 50 * 5
-
-
-@pytest.mark.parametrize("read", ["pairs", "features"])
-def test_every_split_and_order_gives_the_same_recall(read):
-    store = make_store("exp-series", terms=3, read=read)
-    keys, values = drawn(4, 20, 3)
-    whole = store.recall(written(store, keys, values), keys)
-    for cuts in [(at,) for at in range(1, 20)] + [tuple(range(1, 20))]:
-        np.testing.assert_allclose(store.recall(written(store, keys, values, cuts), keys), whole, atol=1e-12)
-    back = store.recall(written(store, keys[::-1], values[::-1]), keys)
-    np.testing.assert_allclose(back, whole, atol=1e-12)
-    state = written(store, keys[:1], values[:1])
-    again = store.write(state, keys[:1], values[1:2])
-    own = truncated(1.0, 3, math.sqrt(3))
-    np.testing.assert_allclose(store.recall(again, keys[:1]), own * (values[:1] + values[1:2]), atol=1e-13)
-
-
-@pytest.mark.parametrize("read", ["pairs", "features"])
-@pytest.mark.parametrize("when", ["after", "before"])
-def test_the_scan_equals_the_prefix_sums(when, read):
-    store = make_store("exp-series", terms=3, beta=1.5, read=read)
-    keys, values = drawn(5, 9, 3)
-    queries, _ = drawn(6, 9, 3)
-    _, out = store.scan(store.empty(3, 3), keys, values, queries, read=when)
-    weights = np.tril(truncated(queries @ keys.T, 3, 1.5), 0 if when == "after" else -1)
-    np.testing.assert_allclose(out, weights @ values, atol=1e-12)
 
 
 def test_the_features_go_through_in_blocks(monkeypatch):
@@ -118,18 +85,6 @@ def test_the_articles_capacities_follow_from_the_series():
             assert math.isclose(ratio, others, rel_tol=2e-4), (terms, ratio)
 
 
-def test_masks_belong_to_the_pairs_alone():
-    keys, values = drawn(9, 8, 3)
-    mask = np.random.default_rng(10).random((8, 8)) < 0.5
-    pairs, features = TruncatedExp(3), TruncatedExpFeatures(3)
-    weights = np.where(mask, truncated(keys @ keys.T, 3, math.sqrt(3)), 0)
-    np.testing.assert_allclose(
-        pairs.recall(written(pairs, keys, values), keys, mask=mask), weights @ values, atol=1e-13
-    )
-    with pytest.raises(InputError, match="does not keep its pairs apart"):
-        features.recall(written(features, keys, values), keys, mask=mask)
-
-
 def test_too_many_features_are_refused_with_their_number():
     with pytest.raises(InputError, match=r"needs 814,385 features at d_k=64, more than max_features=200,000"):
         make_store("exp-series", terms=5, read="features").empty(64, 2)
@@ -149,23 +104,3 @@ def test_half_precision_and_overflow(read):
     assert math.isclose(float(fits[0, 0]), truncated(70, 4, 1.0), rel_tol=1e-3)
     with pytest.raises(RecallOverflowError, match="float16"):
         store.recall(state, np.full((1, 1), 75, np.float16))
-
-
-@pytest.mark.parametrize("read", ["pairs", "features"])
-def test_gradients_flow(read):
-    torch = pytest.importorskip("torch")
-    store = make_store("exp-series", terms=4, read=read)
-    keys, values = drawn(11, 5, 3, 2)
-    queries, _ = drawn(12, 2, 3)
-    tensors = [torch.tensor(a, requires_grad=True) for a in (keys, values, queries)]
-    assert torch.autograd.gradcheck(lambda k, v, q: store.recall(written(store, k, v, cuts=(2,)), q), tensors)
-
-
-@pytest.mark.parametrize("read", ["pairs", "features"])
-def test_narrow_keys_and_empty_stores(read):
-    store = make_store("exp-series", terms=3, read=read)
-    assert not store.recall(store.empty(2, 3, batch=(2,)), np.ones((4, 2))).any()
-    state = written(store, np.ones((5, 0)), np.ones((5, 2)))
-    np.testing.assert_allclose(store.recall(state, np.ones((3, 0))), np.full((3, 2), 5.0))
-    state = written(store, np.zeros((5, 2)), np.ones((5, 2)))
-    np.testing.assert_allclose(store.recall(state, np.zeros((1, 2))), [[5.0, 5.0]])

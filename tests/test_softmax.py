@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assocmem import make_store
-from assocmem.checks.contract import check
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.random import stream
 from assocmem.contract.recall import merge
@@ -209,36 +208,7 @@ def test_other_libraries_give_the_same_numbers() -> None:
             np.testing.assert_allclose(np.asarray(got), want[1], rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize(
-    "store",
-    [SoftmaxAttention(0.0), SoftmaxAttention(math.inf), SoftmaxAttention(LogN(4)), SoftmaxAttention(YaRN(2, math.inf))],
-    ids=str,
-)
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-def test_every_sharpness_keeps_the_contract(store: SoftmaxAttention, library: str) -> None:
-    report = check(store, xp=pytest.importorskip(library))
-    assert report.ok, report.text()
-
-
 # ---------------------------------------------------------------------- masks and what a query can see
-
-
-def test_a_query_that_sees_nothing_gets_zeros_and_the_others_are_untouched() -> None:
-    keys, values, queries = pairs(9, m=4)
-    mask = np.ones((4, 9), dtype=bool)
-    mask[2] = False
-    for beta in (0.0, 2.0, math.inf):
-        store = SoftmaxAttention(beta)
-        state = written(store, keys, values)
-        out, free = store.recall(state, queries, mask=mask), store.recall(state, queries)
-        assert not out[2].any()
-        np.testing.assert_array_equal(np.delete(out, 2, axis=0), np.delete(free, 2, axis=0))
-        weights = weights_of(store, state, queries, mask=mask)
-        assert not weights[2].any()
-        np.testing.assert_allclose(np.delete(weights, 2, axis=0).sum(axis=1), 1)
-        mass = store.ask(state, queries, mask=mask).mass.log
-        assert mass[2] == -math.inf
-        assert np.isfinite(np.delete(mass, 2)).all()
 
 
 def test_n_is_what_a_segment_leaves_visible() -> None:
@@ -285,17 +255,6 @@ def test_scan_is_the_loop_and_n_counts_what_each_query_sees(policy: Sharpness, r
         assert np.abs(out - wrong).max() > 1e-3, "a scan with the total length for every query would go unnoticed"
         each = [policy(i + 1, 6) for i in range(64)]
         np.testing.assert_allclose(out, plain(keys, values, queries, each, np.tri(64, dtype=bool)), rtol=1e-11)
-
-
-def test_a_scan_of_a_batch_is_the_loop() -> None:
-    keys, values, queries = pairs(9, m=9, batch=(2, 3))
-    store = SoftmaxAttention(LogN(4))
-    empty = store.empty(6, 3, batch=(2, 3))
-    np.testing.assert_allclose(
-        store.scan(empty, keys, values, queries)[1],
-        store._loop(empty, keys, values, queries, "after", {})[1],
-        rtol=1e-12,
-    )
 
 
 def _peak(call: Any) -> float:

@@ -7,8 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from assocmem.checks import contract
-from assocmem.contract.errors import DivergedError, InputError, UnstableWarning
+from assocmem.contract.errors import DivergedError, UnstableWarning
 from assocmem.kernels.momentum import stable_rate
 from assocmem.stores.delta import DeltaNet, GatedDeltaNet
 from assocmem.stores.titans import Titans
@@ -194,28 +193,6 @@ def test_long_streams_and_splits(store):
         assert gap(store.recall(state, queries), want) < 1e-10
 
 
-@pytest.mark.parametrize("settings", [{"depth": 2}, {"momentum": 0.0}, {"momentum": 0.9, "base_rate": 0.05},
-                                      {"base_rate": 0.3, "momentum": 0.0, "forgetting": 0.2}], ids=str)  # fmt: skip
-def test_settings_keep_the_contract(settings):
-    report = contract.check(Titans(**settings))
-    assert report.ok, report.text()
-
-
-@pytest.mark.parametrize("store", [Titans(), Titans(0.1, depth=2, expansion=1)], ids=["matrix", "deep"])
-def test_torch_gradients_agree_with_finite_differences(store):
-    torch = pytest.importorskip("torch")
-    given = [*(np.random.default_rng(7).normal(size=(3, 5, 3))), *gates(7, 5).values()]
-    leaves = [torch.tensor(a, requires_grad=True) for a in given]
-
-    def run(keys, values, queries, rate, momentum, forgetting):
-        gates = {"rate": rate, "momentum": momentum, "forgetting": forgetting}
-        return store.scan(store.empty(3, 3, like=keys), keys, values, queries, **gates)[1]
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableWarning)
-        assert torch.autograd.gradcheck(run, leaves, atol=1e-6, rtol=1e-4)
-
-
 # ---------------------------------------------------------------------- stability
 
 
@@ -271,15 +248,3 @@ def test_a_rate_above_the_bound_is_announced_and_a_diverging_stream_stopped():
         written(Titans(10.0, momentum=0.0), same, ones)
     with pytest.warns(UnstableWarning):
         written(Titans(10.0, momentum=0.0), same[: caught.value.step], ones[: caught.value.step])
-
-
-def test_extras_out_of_range_are_refused():
-    keys, values, _ = drawn(11, 3, 4, 2)
-    for name, number in (("rate", -1.0), ("momentum", 2.0), ("forgetting", 1.5)):
-        with pytest.raises(InputError, match=name):
-            written(Titans(), keys, values, **{name: number})
-
-
-def test_state_size_is_twice_the_weights():
-    assert written(Titans(), *drawn(12, 9, 4, 3)[:2]).size == 2 * 3 * 4
-    assert written(Titans(depth=2, expansion=2), *drawn(12, 9, 4, 3)[:2]).size == 2 * (8 * 4 + 3 * 8)
