@@ -3,9 +3,8 @@
     python benchmarks/hops.py [--json]
 
 `assocmem capacity softmax --d-k 64`, and `Memory("delta-net")` with two pairs written and one recalled. Each runs once
-before it is counted, so that what runs at import is not; what Python generates (a dataclass's methods) and what our
-threads do
-in one function is counted once a module.
+before it is counted, so that what runs at import is not. What our threads do is counted; what Python generates (a
+dataclass's methods) is left out.
 """
 
 from __future__ import annotations

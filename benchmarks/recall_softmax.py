@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from assocmem import make_store
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.kernels.compute import in_threads, one_blas_thread, thread_count
 
 WIDTH = 64

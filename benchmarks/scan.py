@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.stores import make_store
 
 RULES = ("delta-net", "gated-delta-net", "mamba-2")

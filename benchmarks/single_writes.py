@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from assocmem import Memory
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 
 WIDTH = 64
 STORES = ("softmax", "outer-product")

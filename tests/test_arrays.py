@@ -13,7 +13,7 @@ from assocmem import Memory, stores
 from assocmem.checks.harness import Drawn, Harness
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import DTypeError, InputError, NonFiniteError, RecallOverflowError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.store import Store
 from assocmem.stores import make_store
 from assocmem.stores.function import FunctionStore

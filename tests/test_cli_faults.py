@@ -19,8 +19,7 @@ from assocmem.contract.form import LeastSquares
 from assocmem.contract.results import Results
 from assocmem.lab.capacity import capacity as measured_capacity
 from assocmem.lab.measure import measure
-from assocmem.maps.activations import Exp
-from assocmem.maps.sharpness import as_sharpness
+from assocmem.maps.activations import Exp, as_sharpness
 from assocmem.theory import best_sharpness, capacity, ratio
 
 OWN = '''

@@ -24,7 +24,7 @@ import assocmem
 from assocmem import stores, theory
 from assocmem.checks import contract
 from assocmem.cli import app
-from assocmem.maps.sharpness import Constant
+from assocmem.maps.activations import Constant
 from assocmem.stores import entry, make_store
 
 ROOT = Path(__file__).resolve().parent.parent

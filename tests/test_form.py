@@ -28,8 +28,7 @@ from assocmem.lab.capacity import capacity
 from assocmem.lab.recency import Ages, Rewrites, Sequences
 from assocmem.lab.requirements import requirements
 from assocmem.lab.run import curves
-from assocmem.maps.activations import Activation, Exp, Linear
-from assocmem.maps.sharpness import LogN
+from assocmem.maps.activations import Activation, Exp, Linear, LogN
 from assocmem.stores import make_store
 
 D = 16

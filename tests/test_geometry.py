@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError, NonFiniteError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.inputs import key_law, unit_rows
 from assocmem.ruler import Preparation, key_geometry
 

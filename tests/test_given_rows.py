@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError, NonFiniteError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.maps.activations import GELU, Linear, ReLU, Swish
 from assocmem.ruler import GivenRows
 from assocmem.ruler import given_rows as given_rows_module

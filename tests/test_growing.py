@@ -13,7 +13,7 @@ import pytest
 from assocmem import make_store
 from assocmem.contract import slots as growing
 from assocmem.contract.errors import InputError, NonFiniteError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.recall import Mass, Recall, merge
 from assocmem.contract.slots import Buffer
 from assocmem.contract.state import State

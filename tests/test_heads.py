@@ -8,7 +8,7 @@ import pytest
 
 import assocmem
 from assocmem.contract.errors import FileFormatError, InputError, NonFiniteError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.lab.heads import COLUMNS, Spread, heads_of_trace, measure_attention
 from assocmem.lab.longer_texts import CONTEXT_COLUMNS
 from assocmem.lab.mlps import COLUMNS as MLP_COLUMNS

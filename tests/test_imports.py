@@ -119,7 +119,7 @@ assert np.random.get_state()[1].tolist() == before
     ("room", "home", "base"),
     [
         ("activations", "maps.activations", "Activation"),
-        ("sharpness", "maps.sharpness", "Sharpness"),
+        ("sharpness", "maps.activations", "Sharpness"),
         ("errors", "contract.errors", "Exception"),
     ],
 )

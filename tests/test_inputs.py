@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError, UnknownNameError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.inputs import (
     Clustered,
     EqualCosine,

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from assocmem import ruler
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.lab.similarities import TAIL_LIMIT
 
 EXPERIMENTS = 300

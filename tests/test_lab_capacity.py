@@ -12,8 +12,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.form import DeltaRule, LeastSquares
 from assocmem.inputs import EqualCosine
 from assocmem.lab.capacity import capacity
-from assocmem.maps.activations import ExpSeries, ReLU
-from assocmem.maps.sharpness import LogN, QwenLogN, ScalableSoftmax
+from assocmem.maps.activations import ExpSeries, LogN, QwenLogN, ReLU, ScalableSoftmax
 from assocmem.ruler import growth
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention

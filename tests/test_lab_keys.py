@@ -20,8 +20,7 @@ from assocmem.lab import out_of_core as large
 from assocmem.lab import probe
 from assocmem.lab.similarities import layout as layout_of
 from assocmem.lab.similarities import sums_over_pieces
-from assocmem.maps.activations import Exp, Linear, ReLU
-from assocmem.maps.sharpness import LogN
+from assocmem.maps.activations import Exp, Linear, LogN, ReLU
 from assocmem.stores.mlp import MLP
 from assocmem.stores.outer import OuterProduct
 from assocmem.stores.softmax import SoftmaxAttention

@@ -13,7 +13,7 @@ from scipy import stats
 
 from assocmem import theory
 from assocmem.contract.errors import InputError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.lab import similarities as tilt
 from assocmem.lab.plan import labelled
 from assocmem.lab.similarities import (
@@ -29,8 +29,7 @@ from assocmem.lab.similarities import (
     tilted_mean_squares,
 )
 from assocmem.lab.similarities import layout as layout_of
-from assocmem.maps.activations import GELU, Block, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.maps.sharpness import LogN, YaRN
+from assocmem.maps.activations import GELU, Block, Custom, Exp, ExpSeries, Linear, LogN, ReLU, SwiGLU, Swish, YaRN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
 from plans import plan_of, similarity_curves

@@ -30,8 +30,8 @@ from assocmem.contract.errors import (
     RoundingWarning,
     UnknownNameError,
 )
-from assocmem.contract.random import stream
-from assocmem.maps.sharpness import LogN
+from assocmem.contract.numbers import stream
+from assocmem.maps.activations import LogN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
 
@@ -466,7 +466,7 @@ def test_headers_that_do_not_fit_are_refused_and_nothing_they_name_is_run(tmp_pa
         ({"class": "assocmem.stores.gone:Gone"}, FileFormatError, "does not have"),
         ({"class": "os:system"}, FileFormatError, "no store or setting at hand"),
         ({"class": "this:Zen"}, InputError, "import this before loading"),
-        ({"class": "assocmem.maps.sharpness:LogN", "settings": {}}, FileFormatError, "is no store"),
+        ({"class": "assocmem.maps.activations:LogN", "settings": {}}, FileFormatError, "is no store"),
         ({"class": "assocmem.stores.outer:OuterProduct", "settings": {}}, FileFormatError, "OuterProduct keeps W"),
         ({"settings": {"sharpness": 2.0, "volume": 11}}, FileFormatError, "settings volume"),
     ):

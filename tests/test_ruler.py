@@ -9,7 +9,7 @@ import assocmem
 from assocmem import Pairs, ruler, stores
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.estimate import Estimate
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.inputs import draw_pairs, unit_rows
 from assocmem.stores.outer import OuterProduct
 

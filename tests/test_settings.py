@@ -16,14 +16,14 @@ from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import REQUIRED, Help, Setting, WithSettings, made, settings_of
-from assocmem.maps import activations, features, sharpness
+from assocmem.maps import activations, features
 from assocmem.maps.features import DPFP, FEATURE, FeatureMap, Identity
 from assocmem.stores import make_store
 
 STORES = {variant.kind for key in stores.names() for variant in stores.entry(key).variants}
 MAPS = {
     kind
-    for module in (activations, features, sharpness)
+    for module in (activations, features)
     for kind in vars(module).values()
     if inspect.isclass(kind) and issubclass(kind, WithSettings) and not inspect.isabstract(kind)
 }

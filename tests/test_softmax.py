@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from assocmem import make_store
 from assocmem.contract.errors import InputError, RecallOverflowError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.recall import merge
 from assocmem.kernels import attention, blockwise
 from assocmem.kernels import compute as threads
 from assocmem.kernels import fused_attention as threaded
 from assocmem.kernels.argmax import exact_similarities
 from assocmem.kernels.attention import attend
-from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
+from assocmem.maps.activations import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
 from assocmem.stores.softmax import SoftmaxAttention
 from batches import weights_of
 

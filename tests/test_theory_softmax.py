@@ -11,8 +11,23 @@ import pytest
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum, LeastSquares
-from assocmem.maps.activations import GELU, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
-from assocmem.maps.sharpness import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN, as_sharpness
+from assocmem.maps.activations import (
+    GELU,
+    Constant,
+    Custom,
+    Exp,
+    ExpSeries,
+    Linear,
+    LogN,
+    QwenLogN,
+    ReLU,
+    ScalableSoftmax,
+    Sharpness,
+    SwiGLU,
+    Swish,
+    YaRN,
+    as_sharpness,
+)
 from assocmem.theory import (
     best_sharpness,
     capacity,

@@ -14,8 +14,8 @@ from assocmem.contract import arrays as ar
 from assocmem.contract import serialization as archive
 from assocmem.contract.arrays import Array
 from assocmem.contract.errors import FileFormatError, InputError
+from assocmem.contract.numbers import require_bool
 from assocmem.contract.recall import Recall, Want
-from assocmem.contract.requirement import require_bool
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits

@@ -15,7 +15,7 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, Namespace
 from assocmem.contract.errors import AssocmemError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.recall import Recall
 from assocmem.contract.state import State
 from assocmem.contract.store import Store

@@ -17,8 +17,8 @@ from assocmem.cli.terminal import (
     settings_from,
     user_code,
 )
-from assocmem.contract.columns import number
 from assocmem.contract.errors import InputError
+from assocmem.contract.numbers import number
 
 if TYPE_CHECKING:
     from assocmem.contract.store import Store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assocmem.cli.terminal import Cosine, Json, Width, count, print_json, print_pairs, print_table
-from assocmem.contract.columns import number
+from assocmem.contract.numbers import number
 
 if TYPE_CHECKING:
     from assocmem.contract.estimate import Prediction
@@ -102,7 +102,7 @@ def usual_scale(answer: Design) -> dict[str, Any]:
 
 def sharper_rows(answer: Design, softmax: dict[str, Any]) -> list[dict[str, Any]]:
     """Return rows for softmax at the needed sharpness, and with policies that follow M from a reference of 1024."""
-    from assocmem.maps.sharpness import as_sharpness
+    from assocmem.maps.activations import as_sharpness
     from assocmem.theory import ratio
 
     rows = []

@@ -21,8 +21,8 @@ from assocmem.cli.terminal import (
     progress_bar,
     writable,
 )
-from assocmem.contract.columns import number
 from assocmem.contract.errors import InputError, MissingExtraError
+from assocmem.contract.numbers import number
 
 if TYPE_CHECKING:
     from assocmem.lab.heads import Heads

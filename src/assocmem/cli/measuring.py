@@ -28,8 +28,9 @@ from assocmem.cli.terminal import (
     writable,
     written,
 )
-from assocmem.contract.columns import interval, meanings, number
+from assocmem.contract.columns import meanings
 from assocmem.contract.errors import InputError
+from assocmem.contract.numbers import interval, number
 
 
 def capacity(

@@ -1,14 +1,15 @@
-"""Every column of a table: its meaning, unit and format, and how a number is written. All tables are read by this one.
+"""Every column of a table: its meaning, unit and format. All tables are read by this one.
 
 Headers of results, the commands' tables and JSON, the report and the page take their words from here.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from assocmem.contract.numbers import number
 
 
 @dataclass(frozen=True)
@@ -147,31 +148,6 @@ def meanings(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     elif named:
         found["value"] = "; ".join(f"{name}: {QUANTITIES[name]}" for name in named)
     return found
-
-
-def number(value: float | None, *, zeros: bool = False) -> str:
-    """Return a number as people write it: four digits, all before the point, or a dash; `zeros` keeps the last ones.
-
-    >>> number(1272264.4), number(0.12345), number(None)
-    ('1,272,264', '0.1235', '–')
-    """
-    if value is None or math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    size = abs(value)
-    if size == 0:
-        return "0"
-    if size >= 1e15:
-        return f"{value:.4g}".replace("e+", "e")
-    if size >= 999.95:
-        return f"{value:,.0f}"
-    return f"{value:{'#' if zeros else ''}.4g}" if size >= 1e-3 else f"{value:.3e}"
-
-
-def interval(low: float | None, high: float | None, *, zeros: bool = False) -> str:
-    """Return an interval as "low to high", or a dash where there is none."""
-    return "–" if low is None or high is None else f"{number(low, zeros=zeros)} to {number(high, zeros=zeros)}"
 
 
 def shown(name: str, value: Any) -> str:

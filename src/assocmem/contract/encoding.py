@@ -18,7 +18,7 @@ from assocmem.contract.store import Store
 MOVED = {
     "assocmem.core.activation": "assocmem.maps.activations",
     "assocmem.core.features": "assocmem.maps.features",
-    "assocmem.core.sharpness": "assocmem.maps.sharpness",
+    "assocmem.core.sharpness": "assocmem.maps.activations",
 }
 """Modules by the names that files of format 1 may hold (version 0.1.0), and what they are called now."""
 RENAMED = {"init": "init_std", "hidden_init": "hidden_init_std", "value": "beta", "at_reference": "beta"}

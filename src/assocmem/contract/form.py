@@ -29,7 +29,7 @@ class Form(WithSettings):
 class KernelSum(Form):
     """V^T σ(K x), every pair weighted by its similarity to the query, divided by the weights' sum where `normalised`.
 
-    sigma: σ, a `maps.activations.Activation`; or a `maps.sharpness.Sharpness`, which stands for e^(beta(n) (s - 1))
+    sigma: σ, a `maps.activations.Activation`; or a `maps.activations.Sharpness`, which stands for e^(beta(n) (s - 1))
         with the beta of n memories; or None where the weights are no function of the inner products k.x.
     normalised: the divisor is common to all memories, so it cancels in the interference-to-signal ratio.
     """

@@ -22,7 +22,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.encoding import class_name, decoded, encoded
 from assocmem.contract.errors import FileFormatError, RoundingWarning, warn
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.numbers import is_whole
 from assocmem.contract.slots import DenseSlots
 from assocmem.contract.state import State
 from assocmem.contract.store import Store

@@ -230,6 +230,10 @@ class WithSettings:
     def check_together(self) -> None:
         """Refuse settings that do not go together, with InputError; each by itself has been checked already."""
 
+    def settings(self) -> dict[str, Any]:
+        """Return the hyper-parameters by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(cast(Any, self))}
+
 
 @cache
 def settings_of(kind: type) -> tuple[Setting, ...]:

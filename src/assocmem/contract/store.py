@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -472,10 +472,6 @@ class Store(WithSettings, CheckedArguments, ABC):
     def name(self) -> str:
         """The class name, used in messages."""
         return type(self).__name__
-
-    def settings(self) -> dict[str, Any]:
-        """Return the hyper-parameters by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
 def _no_rows(state: State, rows: Mapping[str, Rows]) -> dict[str, Array]:

@@ -7,7 +7,7 @@ from assocmem.contract.state import Pairs
 from assocmem.experiments.experiment import Experiment, Outcome, Run
 from assocmem.experiments.shown import Shown
 from assocmem.inputs import draw_pairs
-from assocmem.maps.sharpness import Constant
+from assocmem.maps.activations import Constant
 from assocmem.ruler import by_weights, recall_weights
 
 D_K = 64

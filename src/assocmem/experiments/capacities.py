@@ -8,7 +8,7 @@ from assocmem.contract.results import Row
 from assocmem.experiments.experiment import Experiment, Outcome, Run, article
 from assocmem.experiments.shown import Shown
 from assocmem.lab.capacity import PRECISION, capacity
-from assocmem.maps.sharpness import Constant, LogN, Sharpness
+from assocmem.maps.activations import Constant, LogN, Sharpness
 
 D_K = 64
 QUICK_LARGEST = 2**12  # where a quick run looks for a crossing that isn't there

@@ -4,7 +4,7 @@ from assocmem import theory
 from assocmem.experiments.experiment import Experiment, Outcome, Run, both_ways, over_memories
 from assocmem.experiments.long_contexts import FIXED, at_a_million
 from assocmem.experiments.shown import Shown
-from assocmem.maps.sharpness import Constant
+from assocmem.maps.activations import Constant
 
 D_K, BETA = 64, 8.0
 STORES = (

@@ -9,7 +9,7 @@ from assocmem.experiments.experiment import Experiment, Outcome, Run, both_ways,
 from assocmem.experiments.shown import Shown, labelled
 from assocmem.lab.keys import Keys
 from assocmem.lab.run import curves
-from assocmem.maps.sharpness import Constant, LogN, QwenLogN, Sharpness, YaRN
+from assocmem.maps.activations import Constant, LogN, QwenLogN, Sharpness, YaRN
 
 D_K, BETA, REFERENCE, FAR = 64, 8.0, 1024, 2**21
 FIXED, SU, QWEN, YARN = "fixed", "Su / Scalable-Softmax", "Qwen LogN", "YaRN"

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.numbers import checked_cosine
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -75,14 +76,3 @@ def _orthogonal(rng: np.random.Generator, units: Floats) -> Floats:
         if not along.any():
             return np.asarray(other / left[..., None], dtype=np.float64)
         other[along] = rng.standard_normal((int(along.sum()), units.shape[-1]))
-
-
-def checked_cosine(cosine: float, name: str = "cosine", low: float = -1.0) -> float:
-    """Return `cosine` as a float; InputError unless it lies in [low, 1]."""
-    try:
-        number = float(cosine)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not low <= number <= 1:
-        raise InputError(f"`{name}` must be a number in [{low:g}, 1]; got {cosine!r}.")
-    return number

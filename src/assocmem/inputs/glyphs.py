@@ -16,7 +16,7 @@ import numpy as np
 
 from assocmem.contract.arrays import Array, to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.inputs.directions import Floats
 from assocmem.inputs.laws import Law, key_law

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from assocmem.contract.errors import InputError, UnknownNameError
-from assocmem.inputs.directions import Floats, at_cosine, checked_cosine, unit_rows
+from assocmem.contract.numbers import checked_cosine
+from assocmem.inputs.directions import Floats, at_cosine, unit_rows
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Law(ABC):
     def draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
         """Return n rows of width d, shape (n, d), float64.
 
-        Parameters: rng, a generator (see contract.random.stream); n, a whole number >= 0; d, one >= 1.
+        Parameters: rng, a generator (see contract.numbers.stream); n, a whole number >= 0; d, one >= 1.
         Raises InputError for other sizes and for sizes that the law does not have.
         """
         n, d = _whole("n", n, 0), _whole("d", d, 1)

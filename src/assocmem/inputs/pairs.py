@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.inputs.laws import Law, key_law, value_law
 

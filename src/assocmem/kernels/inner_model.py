@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import State
 
 Layer: TypeAlias = Callable[[int, Array], Array]

@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assocmem import theory
-from assocmem.contract.columns import interval, number
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
-from assocmem.contract.requirement import is_number, is_whole
+from assocmem.contract.numbers import checked_cosine, interval, is_number, is_whole, number
 from assocmem.contract.results import Row
 from assocmem.inputs import Law
-from assocmem.inputs.directions import checked_cosine
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.keys import Keys, estimator_of
 from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of

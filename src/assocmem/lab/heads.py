@@ -14,7 +14,7 @@ import numpy as np
 
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.requirement import is_number, is_whole
+from assocmem.contract.numbers import is_number, is_whole
 from assocmem.contract.results import Results, Row, header_for
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.longer_texts import CONTEXT_COLUMNS, CONTEXTS, LongerTexts, finite

@@ -12,7 +12,7 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Statistic
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs, noisy

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.results import Row
-from assocmem.maps.sharpness import LogN, QwenLogN, Sharpness, YaRN
+from assocmem.maps.activations import LogN, QwenLogN, Sharpness, YaRN
 from assocmem.ruler import GivenRows, RowRatios, quantile
 from assocmem.theory import design
 

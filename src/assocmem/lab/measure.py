@@ -13,8 +13,7 @@ import numpy as np
 from assocmem.contract.arrays import as_array, dtype_name, namespace, require_finite, to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Statistic
-from assocmem.contract.random import stream
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.numbers import is_whole, stream
 from assocmem.contract.results import Row
 from assocmem.contract.results import Rows as Table
 from assocmem.inputs import checked_targets, value_law

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.numbers import is_whole
 from assocmem.contract.results import Row
 from assocmem.lab.longer_texts import finite
 from assocmem.memory import Memory

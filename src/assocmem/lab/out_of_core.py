@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, Normalised, key_law, value_law

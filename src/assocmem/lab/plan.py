@@ -12,7 +12,7 @@ from assocmem import stores, theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.form import KernelSum
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.numbers import is_whole
 from assocmem.contract.results import Row
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, key_law

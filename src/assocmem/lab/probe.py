@@ -9,7 +9,7 @@ import numpy as np
 
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import AssocmemError, InputError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs, State
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, key_law

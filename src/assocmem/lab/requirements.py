@@ -9,7 +9,7 @@ import numpy as np
 from assocmem import stores
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import Form, KernelSum
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.numbers import is_whole
 from assocmem.contract.store import Store
 from assocmem.lab.probe import counted_state
 from assocmem.stores import entry

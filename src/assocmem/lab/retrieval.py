@@ -12,8 +12,7 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction
-from assocmem.contract.random import stream
-from assocmem.contract.requirement import is_number, is_whole
+from assocmem.contract.numbers import is_number, is_whole, stream
 from assocmem.contract.results import Row
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store

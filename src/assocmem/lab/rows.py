@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from assocmem.contract.errors import AssocmemError
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.kernels.compute import Progress, Workers, run_tasks

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import InputError, NonFiniteError
-from assocmem.contract.random import stream
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.numbers import is_whole, stream
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.plan import FloatArray, Plan, Trials, sigma_of
 from assocmem.maps.activations import Activation, Block

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.errors import FileFormatError, InputError
-from assocmem.contract.requirement import is_whole
+from assocmem.contract.numbers import is_whole
 from assocmem.models.architectures import ACTIVATIONS, ARCHITECTURES, Architecture
 from assocmem.models.checkpoint import Checkpoint, open_checkpoint
 from assocmem.models.layers import AttentionLayer, Embedding, MLPLayer, Norm

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assocmem.contract.columns import number
 from assocmem.contract.files import write_whole
+from assocmem.contract.numbers import number
 from assocmem.report.export import script_bundle
 from assocmem.report.figures import specification
 

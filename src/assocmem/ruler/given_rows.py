@@ -22,7 +22,7 @@ import numpy as np
 
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.requirement import is_number, is_whole
+from assocmem.contract.numbers import is_number, is_whole
 from assocmem.ruler.ratio import Floats, Indices, checked_numbers
 from assocmem.ruler.row_ratios import Bools, RowRatios, checked_memories, require_threshold
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from assocmem.contract.errors import InputError
-from assocmem.contract.requirement import is_number
+from assocmem.contract.numbers import is_number
 from assocmem.ruler.ratio import Floats, Indices
 
 Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]

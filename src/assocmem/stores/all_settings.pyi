@@ -2,8 +2,8 @@
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+from assocmem.maps.activations import Sharpness
 from assocmem.maps.features import FeatureMap
-from assocmem.maps.sharpness import Sharpness
 
 class AllSettings(TypedDict, total=False):
     base_rate: float | None

@@ -13,7 +13,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.errors import AssocmemError, InputError, RecallOverflowError, place_of
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.recall import Ask, Dense, Recall
 from assocmem.contract.settings import Help
 from assocmem.contract.state import State

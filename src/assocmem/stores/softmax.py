@@ -21,7 +21,7 @@ from assocmem.contract.store import Store
 from assocmem.contract.traits import Capabilities, Option, Source, Traits
 from assocmem.kernels.attention import Beta, attend, attention_weights
 from assocmem.kernels.blockwise import in_dtype, item_count
-from assocmem.maps.sharpness import SHARPNESS, Constant, Sharpness
+from assocmem.maps.activations import SHARPNESS, Constant, Sharpness
 
 COUNT_BLOCK = 2**20
 """Entries of a mask that are counted at once."""
@@ -44,7 +44,7 @@ class SoftmaxAttention(Store):
     A recall takes `n_total`, the number of pairs of all shards together that a query can see: a whole number >= 0, or
     one for each query. Without it n is counted in this state; the mass of a sharpness that depends on n needs it, as
     shards recalled with their own n would merge into something else than the whole.
-    Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `maps.sharpness`.
+    Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `assocmem.sharpness`.
 
     >>> import numpy as np
     >>> store = SoftmaxAttention(2.0)

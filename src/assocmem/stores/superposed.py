@@ -12,7 +12,7 @@ import numpy as np
 
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.cost import D_K, D_V, Cost, Count
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.recall import Ask
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import COUNT, NOT_NEGATIVE, Help

@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
-from assocmem.maps.activations import Activation, Exp
-from assocmem.maps.sharpness import Sharpness
+from assocmem.maps.activations import Activation, Exp, Sharpness
 from assocmem.theory.moments import Normal, log_mean_square, log_signal
 from assocmem.theory.questions import Asked, checked, log_others
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
-from assocmem.maps.activations import Activation, Exp
-from assocmem.maps.sharpness import Sharpness
+from assocmem.maps.activations import Activation, Exp, Sharpness
 from assocmem.theory import questions
 from assocmem.theory.key_laws import law_ratio
 from assocmem.theory.moments import Sphere, log_mean_square, log_ratio, log_signal

@@ -8,7 +8,7 @@ import numpy as np
 from assocmem import theory
 from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.experiments.shown import CHOICES, EXP2, OPTIMAL, OUTER, SOFTMAX, SQUARED, Shown
 from assocmem.inputs import at_cosine, key_law

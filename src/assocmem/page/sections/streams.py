@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.contract.random import stream
+from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.experiments.shown import READ_FIRST, READING, Shown
 from assocmem.inputs import key_law
