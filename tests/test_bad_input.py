@@ -170,6 +170,14 @@ def test_sizes_of_a_wrong_kind_are_refused_in_one_sentence(settings: dict[str, A
         make_store("outer-product").empty(**({"d_k": 2, "d_v": 2} | settings))
 
 
+def test_an_empty_state_that_cannot_be_allocated_is_refused_in_one_sentence() -> None:
+    words = r"^an empty OptimalLinear with d_k=4294967296, d_v=1, batch=\(\) does not fit into memory; take smaller"
+    with pytest.raises(InputError, match=words):  # d_k^2 numbers: more than NumPy counts
+        Memory("optimal-linear", d_k=2**32, d_v=1)
+    with pytest.raises(InputError, match=words):
+        Memory("optimal-linear", d_k=2**32, d_v=1, like=np.zeros(1, np.float32))
+
+
 def test_handles_refuse_what_is_no_store_memory_or_path(tmp_path: Any) -> None:
     memory = Memory("softmax")
     memory.write([[1.0, 0.0]], [[1.0]])

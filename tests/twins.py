@@ -726,8 +726,8 @@ mutant(Sum, "write", "foreign-types", "Turns objects into floats.")(
 mutant(Sum, "recall", "foreign-types", "Lets an error from inside through, instead of a sentence.")(
     lambda old, state, x: old(state, x + 0.0)
 )
-mutant(Signs, "_check_key_kind", "key-kinds", "Wants signs, and takes any number.")(
-    lambda old, k, name, kind, call: None
+mutant(Signs, "write", "key-kinds", "Wants signs, and takes any number.")(
+    lambda old, state, k, v: old(state, np.where(k < 0, -1.0, 1.0), v)
 )
 
 

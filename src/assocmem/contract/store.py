@@ -11,6 +11,7 @@ hook sees it (`contract.validation`); a family implements three hooks on checked
 from __future__ import annotations
 
 import itertools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,21 +22,32 @@ import numpy as np
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import Cost
-from assocmem.contract.errors import DTypeError, InputError, RoundingWarning, warn
+from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError, RoundingWarning, warn
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
 from assocmem.contract.settings import WithSettings
 from assocmem.contract.slots import DenseSlots, Rows
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
-from assocmem.contract.validation import CheckedArguments, library_name
+from assocmem.contract.validation import (
+    as_state_dtype,
+    check_own,
+    checked_ask,
+    checked_pairs,
+    checked_queries,
+    library_name,
+    same_dtype,
+)
 
+_PLAIN = Ask()
 _MOST = 2**48
 """Largest width or length of a batch axis: an axis that no memory holds."""
+_TOO_LARGE = "too (big|large)|dimension exceeded|out of memory|allocate|overflow"
+"""What NumPy (ValueError) and torch (RuntimeError) say of arrays that cannot be allocated, beside MemoryError."""
 
 
 @dataclass(frozen=True)
-class Store(WithSettings, CheckedArguments, ABC):
+class Store(WithSettings, ABC):
     """An associative memory: writes pairs (key, value) into a state and recalls a value when asked with a query.
 
     Class attributes: `equation` (recall as plain text), `summary` (one sentence), `source`, `cost`
@@ -105,7 +117,7 @@ class Store(WithSettings, CheckedArguments, ABC):
         state_dtype: name of the dtype to keep the state in ("bfloat16", ...), for those who study rounding;
             by default float32 for half precision and the data's own dtype otherwise.
 
-        Raises InputError for negative or fractional sizes.
+        Raises InputError for negative or fractional sizes, and for those that do not fit into memory.
         """
         d_k, d_v = _size("d_k", d_k, self), _size("d_v", d_v, self)
         batch = _batch(batch, self)
@@ -115,13 +127,7 @@ class Store(WithSettings, CheckedArguments, ABC):
         if not isinstance(state_dtype, str | None):
             got = repr(state_dtype)
             raise DTypeError(f"`state_dtype` of {self.name}.empty must be a floating dtype's name, or None; got {got}.")
-        try:
-            return self._empty(d_k, d_v, batch, like, state_dtype, pinned=like is not None)
-        except MemoryError as error:
-            raise InputError(
-                f"an empty {self.name} with d_k={d_k}, d_v={d_v}, batch={batch} does not fit into memory; take smaller "
-                "sizes."
-            ) from error
+        return self._empty(d_k, d_v, batch, like, state_dtype, pinned=like is not None)
 
     def _empty(
         self, d_k: int, d_v: int, batch: tuple[int, ...], like: Array | None, state_dtype: str | None, *, pinned: bool
@@ -136,7 +142,16 @@ class Store(WithSettings, CheckedArguments, ABC):
         named = state_dtype is not None and (like is not None or hasattr(np, str(state_dtype)))
         dtype = ar.dtype_named(state_dtype, xp) if named else ar.state_dtype_for(io, xp)
         bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, None, self.maker)
-        return self._holding_nothing(bare)
+        try:
+            return self._holding_nothing(bare)
+        except (MemoryError, ValueError, RuntimeError) as error:
+            told = isinstance(error, MemoryError) or re.search(_TOO_LARGE, str(error), re.IGNORECASE)
+            if isinstance(error, InputError) or not told:
+                raise
+            raise InputError(
+                f"an empty {self.name} with d_k={d_k}, d_v={d_v}, batch={batch} does not fit into memory; take smaller "
+                "sizes."
+            ) from error
 
     def _following(self, state: State, like: Array) -> State:
         """Return a state that follows `like`'s library and dtype where nothing has fixed them yet."""
@@ -165,11 +180,11 @@ class Store(WithSettings, CheckedArguments, ABC):
         if not extras and self._fits(state, keys, values):
             with ar.own_arithmetic(state.xp, state.device):
                 return self._write(state, keys, values, {})
-        keys, values, extras = self._checked_pairs(state, keys, values, extras)
+        keys, values, extras = checked_pairs(self, state, keys, values, extras)
         if keys.shape[-2] == 0:
             return state
         state = self._following(state, keys)
-        keys, values, extras, state = self._same_dtype(state, keys, values, extras)
+        keys, values, extras, state = same_dtype(self, state, keys, values, extras)
         with ar.own_arithmetic(state.xp, state.device):
             return self._write(state, keys, values, extras)
 
@@ -251,10 +266,10 @@ class Store(WithSettings, CheckedArguments, ABC):
 
         A store that holds nothing recalls zeros. Raises InputError, NonFiniteError, RecallOverflowError.
         """
-        queries = self._checked_queries(state, queries)
-        asked = self._checked_ask(state, queries, mask, want, options)
+        queries = checked_queries(self, state, queries)
+        asked = checked_ask(self, state, queries, mask, want, options)
         state = self._following(state, queries)
-        return self._got(state, self._as_state_dtype(state, queries), queries, asked)
+        return self._got(state, as_state_dtype(self, state, queries), queries, asked)
 
     def recall(self, state: State, queries: Array, *, mask: Array | None = None, **options: Any) -> Array:
         """Return what the store recalls for each query, (..., m, d_v): the values of `ask`."""
@@ -267,6 +282,30 @@ class Store(WithSettings, CheckedArguments, ABC):
         found = found if isinstance(found, Recall) else Recall(found)
         values = self._finish(found.values, state, asked)
         return found if values is found.values else replace(found, values=values)
+
+    def _finish(self, out: Array, state: State, queries: Array) -> Array:
+        """Cast a recall to the dtype it is returned in; refuse one that overflowed."""
+        wanted = state.io_dtype
+        plain = type(out) is np.ndarray and type(queries) is np.ndarray
+        if plain and out.dtype == queries.dtype == wanted and ar.quickly_finite(out):
+            return out
+        xp = ar.namespace(out)
+        if xp is ar.namespace(queries) and self.traits.keys != "ids" and xp.isdtype(queries.dtype, "real floating"):
+            wanted = xp.result_type(wanted, queries.dtype) if state.n or state.pinned else queries.dtype
+        if out.dtype != wanted:
+            with np.errstate(over="ignore"):
+                out = xp.astype(out, wanted)
+        if not ar.trusted_finite(out, xp):
+            raise RecallOverflowError(
+                f"the recall of {self.name} left the range of {ar.dtype_name(out.dtype)}; "
+                "scale the keys (unit length) or the values down, or use float64."
+            )
+        return out
+
+    def _plain_ask(self) -> Ask:
+        """Return what is asked where nothing is: every pair is seen, options have their defaults."""
+        options = self.traits.options
+        return Ask(options={option.name: option.default for option in options}) if options else _PLAIN
 
     def scan(
         self,
@@ -292,8 +331,8 @@ class Store(WithSettings, CheckedArguments, ABC):
         """
         if read not in ("after", "before"):
             raise InputError(f"`read` of {self.name}.scan must be 'after' or 'before'; got {read!r}.")
-        keys, values, extras = self._checked_pairs(state, keys, values, extras, call="scan")
-        queries = self._checked_queries(state, ar.as_array(queries, "queries", like=keys), call="scan")
+        keys, values, extras = checked_pairs(self, state, keys, values, extras, call="scan")
+        queries = checked_queries(self, state, ar.as_array(queries, "queries", like=keys), call="scan")
         xp = ar.namespace(keys, queries)
         if queries.shape[-2] != keys.shape[-2] or queries.shape[:-2] not in ((), tuple(state.batch)):
             wanted = (*state.batch, int(keys.shape[-2]), state.d_k)
@@ -305,8 +344,8 @@ class Store(WithSettings, CheckedArguments, ABC):
         followed = self._following(state, keys)
         if keys.shape[-2] == 0:
             return state, self._finish(followed.zeros(0, state.d_v), followed, queries)
-        keys, values, extras, state = self._same_dtype(followed, keys, values, extras)
-        asked, parts = self._as_state_dtype(state, queries), []
+        keys, values, extras, state = same_dtype(self, followed, keys, values, extras)
+        asked, parts = as_state_dtype(self, state, queries), []
         starts = self._checked_reset(reset, int(keys.shape[-2]))
         with ar.own_arithmetic(state.xp, state.device):
             for start, stop in itertools.pairwise(dict.fromkeys((0, *starts, int(keys.shape[-2])))):
@@ -408,13 +447,13 @@ class Store(WithSettings, CheckedArguments, ABC):
         """
         if not self.capabilities.forgets:
             raise InputError(f"{self.name} cannot forget a pair: it does not keep pairs apart in a form that adds up.")
-        keys, values, extras = self._checked_pairs(state, keys, values, {}, call="forget")
+        keys, values, extras = checked_pairs(self, state, keys, values, {}, call="forget")
         count = int(keys.shape[-2])
         if count > state.n:
             raise InputError(f"`keys` of {self.name}.forget must hold at most the {state.n} stored pairs; got {count}.")
         if not count:
             return state
-        keys, values, _, state = self._same_dtype(state, keys, values, extras)
+        keys, values, _, state = same_dtype(self, state, keys, values, extras)
         taken = self._write(self._holding_nothing(state), keys, values, {}).arrays
         return state.after({name: array - taken[name] for name, array in state.arrays.items()}, state.n - count)
 
@@ -423,7 +462,7 @@ class Store(WithSettings, CheckedArguments, ABC):
 
         Raises InputError for a store whose rows cannot be parted from each other, and for ids of another kind.
         """
-        self._check_own(state, "select")
+        check_own(self, state, "select")
         if not self.capabilities.selects or state.slots is None:
             raise InputError(f"pairs of {self.name} cannot be selected: it does not keep them apart.")
         chosen = ar.to_numpy(ar.as_array(ids, "ids"))
@@ -438,7 +477,7 @@ class Store(WithSettings, CheckedArguments, ABC):
         if not states:
             raise InputError(f"`states` of {self.name}.merge must hold at least one state; got none.")
         for state in states:
-            self._check_own(state, "merge")
+            check_own(self, state, "merge")
         sizes = {(s.d_k, s.d_v, s.batch) for s in states}
         if len(sizes) > 1:
             raise InputError(f"`states` of {self.name}.merge must have one d_k, d_v and batch; got {sorted(sizes)}.")
@@ -467,6 +506,11 @@ class Store(WithSettings, CheckedArguments, ABC):
         return cut
 
     # ------------------------------------------------------------------ names and hyper-parameters
+
+    @property
+    def maker(self) -> str:
+        """Name of the stores that take this one's states: its class, and in some the feature map that was written."""
+        return type(self).__name__
 
     @property
     def name(self) -> str:
