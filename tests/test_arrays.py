@@ -13,7 +13,6 @@ from assocmem import Memory, stores
 from assocmem.checks.harness import Drawn, Harness
 from assocmem.contract import arrays as ar
 from assocmem.contract.errors import DTypeError, InputError, NonFiniteError, RecallOverflowError
-from assocmem.contract.numbers import stream
 from assocmem.contract.store import Store
 from assocmem.stores import make_store
 from assocmem.stores.function import FunctionStore
@@ -291,31 +290,6 @@ def test_long_sums_of_half_precision_are_finite_or_refused(key: str) -> None:
     except OverflowError:
         out = store.recall(state, keys[:1].astype(np.float32))
     assert np.isfinite(out).all()
-
-
-def test_int8_products_do_not_wrap() -> None:
-    signs = stream(0, "signs").choice(np.array([-1, 1], dtype=np.int8), (300, 300))
-    store = make_store("outer-product")
-    state = store.write(store.empty(300, 300), signs.T, signs.T)
-    assert np.diag(np.asarray(state["W"])).tolist() == [300.0] * 300
-
-
-def test_unit_keys_in_half_precision_are_unit() -> None:
-    from twins import Delta
-
-    store = Delta()
-    keys = stream(0, "half").standard_normal((200, 64))
-    keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
-    state = store.write(store.empty(64, 2), keys.astype(np.float16), np.ones((200, 2), dtype=np.float16))
-    assert state.n == 200
-
-
-def test_large_preactivations_in_half_precision() -> None:
-    store = make_store("cubed-relu")
-    state = store.write(store.empty(1, 1), np.array([[1.0]], dtype=np.float16), np.array([[0.5]], dtype=np.float16))
-    assert float(store.recall(state, np.array([[41.0]], dtype=np.float16))[0, 0]) == pytest.approx(34460.5, rel=1e-3)
-    with pytest.raises(OverflowError, match="float16"):
-        store.recall(state, np.array([[60.0]], dtype=np.float16))
 
 
 @pytest.mark.parametrize("key", ["outer-product", "linear-attention", "superposed-mlp"])

@@ -287,12 +287,6 @@ def test_a_closed_output_is_nowhere_and_no_fault(closing, status):
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
 
 
-def test_json_reaches_other_programs_whole():
-    done = python("show", "softmax", "--json")
-    assert strict_json(done.stdout)["key"] == "softmax"
-    assert done.stderr == ""
-
-
 def test_dpfp_is_cited_by_its_own_paper():
     assert "2102.11174" in python("cite", "dpfp").stdout
     assert "2006.16236" in python("cite", "linear-attention").stdout

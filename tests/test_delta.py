@@ -14,7 +14,6 @@ from assocmem.contract.errors import DivergedError, UnstableWarning
 from assocmem.contract.store import Store
 from assocmem.kernels.chunked import decay_products, inverse_unit_lower, later_decays
 from assocmem.maps.features import DPFP, SumNormalised
-from assocmem.stores import make_store
 from assocmem.stores.delta import DeltaNet, GatedDeltaNet
 from assocmem.stores.mamba import Mamba2
 from assocmem.stores.outer import OuterProduct
@@ -551,9 +550,3 @@ def test_delta_net_over_features_is_delta_net_on_featured_keys() -> None:
     featured = phi(keys)
     W, _ = loop(featured, values, featured, strength=np.ones(50))
     assert difference(written(DeltaNet(feature=phi), keys, values, keys), featured @ W.T) < DOUBLE
-
-
-def test_registered_under_their_keys() -> None:
-    assert make_store("delta-net") == DeltaNet()
-    assert make_store("delta-net", feature="dpfp", nu=3) == DeltaNet(feature=DPFP(nu=3))
-    assert make_store("gated-delta-net", decay=0.5, strength=1) == GatedDeltaNet(strength=1, decay=0.5)

@@ -13,7 +13,6 @@ from assocmem.contract.form import ChannelDecay, Decay, KernelSum
 from assocmem.contract.store import Store
 from assocmem.kernels.chunked import outer_chunks
 from assocmem.maps.activations import Linear
-from assocmem.stores import make_store
 from assocmem.stores.mamba import Mamba, Mamba2
 from assocmem.stores.outer import OuterProduct
 from recurrence import DECAYS, DOUBLE, LENGTHS, SINGLE, ByOne, difference, key_rows, loop, unit, written
@@ -321,13 +320,6 @@ def test_steps_and_rates_as_numbers_sequences_and_arrays() -> None:
     assert difference(written(Mamba(rates=-0.5), keys, values, queries, step=by_pair), expected) < 1e-13
     log = written(Mamba2(), keys, values, queries, log_decay=[-0.1] * 12)
     assert difference(log, written(Mamba2(decay=float(np.exp(-0.1))), keys, values, queries)) < 1e-13
-
-
-def test_registered_under_their_keys() -> None:
-    assert make_store("mamba") == Mamba()
-    assert make_store("mamba-2", decay=0.9) == Mamba2(decay=0.9)
-    assert make_store("mamba", step=0.1).empty(4, 3).size == 12
-    assert make_store("mamba-2").empty(4, 3).size == 12
 
 
 # ---------------------------------------------------------------------- range, dtypes, libraries

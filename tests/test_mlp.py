@@ -127,18 +127,6 @@ def test_a_high_power_picks_the_nearest_key_and_a_threshold_sets_the_share_of_ac
     assert abs(share - 0.0099) < 0.002
 
 
-def test_the_articles_capacities_follow_from_the_activations():
-    d = 64
-    nodes, steps = np.polynomial.legendre.leggauss(400)
-    density = (1 - nodes**2) ** ((d - 3) / 2)
-    density /= (steps * density).sum()
-    exact = {"relu": 128, "squared-relu": 2816, "cubed-relu": 38_297.6, "swiglu": 2956.5}
-    for key, others in exact.items():
-        sigma = make_store(key).form(d).sigma
-        ratio = sigma(np.ones(1))[0] ** 2 / (steps * density * sigma(nodes) ** 2).sum()
-        assert math.isclose(ratio, others, rel_tol=2e-4), (key, ratio)
-
-
 @pytest.mark.parametrize("own", [False, True])
 def test_blocks_masks_and_weights_agree_with_the_whole_matrix(own, monkeypatch):
     for name, value in (("TILE_NUMBERS", 64), ("MAX_ROWS", 6), ("MIN_COLUMNS", 5)):

@@ -59,18 +59,6 @@ def test_recall_is_the_pseudo_inverse(n, d, library):
     assert STORE.rank(state) == min(n, d)
 
 
-def test_the_two_closed_forms_below_and_above_d():
-    for n, d in ((5, 12), (12, 5)):
-        keys, values = drawn(n, n, d)
-        queries = np.random.default_rng(2).normal(size=(3, d))
-        gram = keys @ keys.T if n <= d else keys.T @ keys
-        inverse = np.linalg.inv(gram)
-        matrix = values.T @ inverse @ keys if n <= d else values.T @ keys @ inverse
-        np.testing.assert_allclose(STORE.recall(written(keys, values), queries), queries @ matrix.T, atol=1e-11)
-        if n <= d:
-            np.testing.assert_allclose(STORE.recall(written(keys, values), keys), values, atol=1e-12)
-
-
 def test_recall_weights_are_a_projection_with_trace_d():
     n, d = 37, 8
     keys, _ = drawn(3, n, d)
@@ -182,15 +170,6 @@ def test_a_ridge_has_its_closed_form_and_goes_to_zero_without_a_jump(case):
         assert gap <= max(previous, 1e-14), ridge
         assert gap <= 2 * ridge + 1e-14, ridge
         previous = gap
-
-
-def test_many_sweeps_of_the_delta_rule_arrive_at_it():
-    keys, values = drawn(13, 4, 16)
-    matrix = np.zeros((3, 16))
-    for _ in range(400):
-        for key, value in zip(keys, values, strict=True):
-            matrix += np.outer(value - matrix @ key, key)
-    np.testing.assert_allclose(STORE.solution(written(keys, values)).T, matrix, atol=1e-12)
 
 
 def test_condition_is_reported_and_warned_of_above_the_bound_given():

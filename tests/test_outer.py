@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array_api_strict as strict
 import numpy as np
 import pytest
 
@@ -27,17 +26,6 @@ def test_orthonormal_keys_are_recalled_exactly_and_others_with_every_interferenc
     np.testing.assert_allclose(STORE.recall(written(keys, values), keys), expected, atol=1e-13)
 
 
-def test_the_mean_square_ratio_of_unit_keys_is_m_minus_1_over_d():
-    d, n, trials = 16, 49, 300
-    squares = []
-    for trial in range(trials):
-        keys, _ = drawn(100 + trial, n, d, 1)
-        weights = STORE.recall(written(keys, np.eye(n)), keys[:1])[0]
-        squares.append((weights[1:] ** 2).sum() / weights[0] ** 2)
-    # 48 / 16 = 3; one trial has standard deviation 0.56, so three standard errors are 0.10.
-    assert abs(np.mean(squares) - 3.0) < 0.10
-
-
 def test_one_gradient_step_from_zero_writes_the_same_matrix():
     torch = pytest.importorskip("torch")
     keys, values = (torch.tensor(a) for a in drawn(4, 6, 5, 3))
@@ -46,17 +34,11 @@ def test_one_gradient_step_from_zero_writes_the_same_matrix():
     np.testing.assert_allclose(written(keys, values)["W"].numpy(), -weight.grad.numpy(), atol=1e-14)
 
 
-def test_merge_takes_the_wider_dtype_and_refuses_what_cannot_add():
+def test_merge_takes_the_wider_dtype_and_no_more_is_forgotten_than_stored():
     keys, values = drawn(6, 4, 3, 2)
     narrow = written(keys.astype(np.float32), values.astype(np.float32))
     joined = STORE.merge(narrow, written(keys, values))
     assert joined["W"].dtype == joined.dtype == joined.io_dtype == np.float64
-    with pytest.raises(InputError, match="at least one state"):
-        STORE.merge()
-    with pytest.raises(InputError, match="one d_k, d_v and batch"):
-        STORE.merge(narrow, STORE.empty(3, 3))
-    with pytest.raises(InputError, match="one array library"):
-        STORE.merge(narrow, written(strict.asarray(keys), strict.asarray(values)))
     with pytest.raises(InputError, match="at most the 4 stored pairs; got 5"):
         STORE.forget(narrow, np.ones((5, 3)), np.ones((5, 2)))
 

@@ -73,18 +73,6 @@ def test_many_terms_are_the_exponential_and_two_do_worse_than_a_linear_store():
     )
 
 
-def test_the_articles_capacities_follow_from_the_series():
-    d = 64
-    nodes, steps = np.polynomial.legendre.leggauss(400)
-    density = (1 - nodes**2) ** ((d - 3) / 2)
-    density /= (steps * density).sum()
-    for terms, others in ((2, 40.5), (3, 451.0), (4, 3143.0)):
-        for read in ("pairs", "features"):
-            sigma = make_store("exp-series", terms=terms, read=read).form(d).sigma
-            ratio = sigma(np.ones(1))[0] ** 2 / (steps * density * sigma(nodes) ** 2).sum()
-            assert math.isclose(ratio, others, rel_tol=2e-4), (terms, ratio)
-
-
 def test_too_many_features_are_refused_with_their_number():
     with pytest.raises(InputError, match=r"needs 814,385 features at d_k=64, more than max_features=200,000"):
         make_store("exp-series", terms=5, read="features").empty(64, 2)
