@@ -85,24 +85,6 @@ def test_contract_at_other_settings(key: str, settings: dict[str, object], libra
     assert {failure.check for failure in report.failures} == known_at(key, settings, library), report.text()
 
 
-RIDGES = (
-    ("mesa-net", {"solver": "direct"}),
-    ("mesa-net", {"solver": "rls"}),
-    ("mesa-net", {"decay": 0.95}),
-    ("superposed-mlp", {"readout": "whitened"}),
-    ("test-time-regression", {"decay": 0.95}),
-    ("test-time-regression", {"function": "local-linear"}),
-)
-"""Stores with a ridge or a solve, at other settings than their defaults."""
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(("key", "settings"), RIDGES, ids=str)
-def test_ridges_fall_smoothly_at_other_settings(key: str, settings: dict[str, object], library: str) -> None:
-    report = contract.check(make_store(key, **settings), xp=pytest.importorskip(library), only="small-ridge")
-    assert report.ok, report.text()
-
-
 def test_known_breaches_name_existing_stores_and_checks() -> None:
     for key, check in KNOWN:
         assert key in stores.names()

@@ -25,7 +25,7 @@ from assocmem.kernels.argmax import exact_similarities
 from assocmem.kernels.attention import attend
 from assocmem.maps.activations import Constant, LogN, QwenLogN, ScalableSoftmax, Sharpness, YaRN
 from assocmem.stores.softmax import SoftmaxAttention
-from batches import weights_of
+from batches import weights_of, written
 
 
 def plain(keys: Any, values: Any, queries: Any, beta: Any, mask: Any = None) -> Any:
@@ -44,12 +44,6 @@ def pairs(n: int, d_k: int = 6, d_v: int = 3, m: int = 5, dtype: Any = np.float6
     keys, values, queries = (rng.standard_normal(shape) for shape in shapes)
     keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
     return tuple(a.astype(dtype) for a in (keys, values, queries))
-
-
-def written(store: SoftmaxAttention, keys: Any, values: Any, **options: Any) -> Any:
-    """Return the state of these pairs."""
-    empty = store.empty(keys.shape[-1], values.shape[-1], batch=tuple(keys.shape[:-2]), **options)
-    return store.write(empty, keys, values)
 
 
 @pytest.fixture
@@ -459,7 +453,7 @@ def test_a_uniform_softmax_of_bfloat16_does_not_stick_at_256() -> None:
     keys, values = torch.ones(512, 4, dtype=torch.bfloat16), torch.ones(512, 2, dtype=torch.bfloat16)
     for state_dtype in (None, "bfloat16"):
         store = SoftmaxAttention()
-        state = written(store, keys, values, state_dtype=state_dtype)
+        state = store.write(store.empty(4, 2, state_dtype=state_dtype), keys, values)
         assert store.recall(state, keys[:3]).float().sub(1).abs().max() < 1e-2
         weights = weights_of(store, state, keys[:3])
         assert weights.sum(dim=-1).sub(1).abs().max() < 1e-2
