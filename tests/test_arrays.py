@@ -19,7 +19,7 @@ from assocmem.stores.function import FunctionStore
 from assocmem.stores.mlp import MLP
 
 D_K, D_V = 4, 3
-KEEPERS = [key for key in stores.names() if make_store(key).traits.keeps_pairs]
+MASKING = [key for key in stores.names() if make_store(key).capabilities.masks]
 FLOATING = [key for key in stores.names() if make_store(key).traits.keys not in ("signs", "ids")]
 
 
@@ -217,7 +217,7 @@ class TestTwoLibraries:
         np.testing.assert_allclose(out.numpy(), want, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("key", KEEPERS)
+@pytest.mark.parametrize("key", MASKING)
 def test_a_mask_is_of_the_queries_library_or_a_list(key: str) -> None:
     torch = pytest.importorskip("torch")
     store = make_store(key)

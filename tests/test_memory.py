@@ -31,6 +31,7 @@ from assocmem.contract.errors import (
     UnknownNameError,
 )
 from assocmem.contract.numbers import stream
+from assocmem.contract.traits import Capabilities
 from assocmem.maps.activations import LogN
 from assocmem.stores.mlp import MLP
 from assocmem.stores.softmax import SoftmaxAttention
@@ -66,6 +67,15 @@ def test_rows_and_single_pairs_fill_the_same_memory() -> None:
     one = whole.recall(keys[2])
     assert one.shape == (3,)
     np.testing.assert_allclose(one, out[2], rtol=1e-14)
+
+
+def test_a_store_that_keeps_its_pairs_but_declares_no_masks_refuses_one_truly() -> None:
+    kept = type("Kept", (type(make_store("softmax")),), {"capabilities": Capabilities()})()
+    state = kept.write(kept.empty(2, 1), np.eye(2), np.ones((2, 1)))
+    with pytest.raises(
+        InputError, match=r"^`mask` cannot .* Kept, whose capabilities say nothing of masks. Leave `mask`"
+    ):
+        kept.recall(state, np.eye(2), mask=np.ones((2, 2), bool))
 
 
 def test_recall_is_that_of_the_store() -> None:

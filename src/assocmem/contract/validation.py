@@ -159,10 +159,10 @@ def _checked_options(store: Store, state: State, queries: Array, options: Mappin
 
 def _checked_mask(store: Store, state: State, queries: Array, mask: Array) -> Array:
     if not store.capabilities.masks:
-        raise InputError(
-            f"`mask` cannot be used with {store.name}, which does not keep its pairs apart: "
-            "a memory that is mixed into the state cannot be hidden from one query. Leave `mask` out."
-        )
+        why = "which does not keep its pairs apart: a memory mixed into the state cannot be hidden from one query"
+        if store.traits.keeps_pairs:
+            why = "whose capabilities say nothing of masks"
+        raise InputError(f"`mask` cannot be used with {store.name}, {why}. Leave `mask` out.")
     mask = ar.as_array(mask, "mask", like=queries)
     if ar.namespace(mask) is not ar.namespace(queries):
         raise DTypeError(f"`mask` of {store.name}.recall must be an array of the queries' library or a list.")
