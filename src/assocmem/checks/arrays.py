@@ -35,7 +35,7 @@ def dtype_half(harness: Harness) -> Findings:
 
 
 def _kept(harness: Harness, dtypes: Iterator[str] | list[str] | tuple[str, ...], states: dict[str, str]) -> Findings:
-    drawn = harness.draw(9, keys=harness.exact_keys(9), values=np.round(harness.values(9) * 8) / 8, extras="plain")
+    drawn = harness.exact(9)
     queries = drawn.keys[:4]
     want = harness.answer(drawn, queries)
     for dtype in dtypes:
@@ -89,7 +89,7 @@ def dtype_whole(harness: Harness) -> Findings:
 @check("dtype-mixed", "mixed dtypes are promoted: keys, values, extras, queries and successive writes")
 def dtype_mixed(harness: Harness) -> Findings:
     """Mix float32 with float64 in every place."""
-    drawn = harness.draw(6, keys=harness.exact_keys(6), values=np.round(harness.values(6) * 8) / 8, extras="plain")
+    drawn = harness.exact(6)
     queries = drawn.keys[:3]
     want = harness.answer(drawn, queries)
     extras = {name: harness.give(x, "float32") for name, x in drawn.extras.items()}
@@ -120,7 +120,7 @@ def dtype_mixed(harness: Harness) -> Findings:
 @check("dtype-chosen", "empty(state_dtype=...) keeps the state in that dtype; empty(like=...) follows an array")
 def dtype_chosen(harness: Harness) -> Findings:
     """Keep a float32 state of float64 pairs; follow a float32 array."""
-    drawn = harness.draw(6, keys=harness.exact_keys(6), values=np.round(harness.values(6) * 8) / 8, extras="plain")
+    drawn = harness.exact(6)
     queries = drawn.keys[:3]
     want = harness.answer(drawn, queries)
     state = harness.write(drawn, harness.store.empty(harness.d_k, harness.d_v, state_dtype="float32"))

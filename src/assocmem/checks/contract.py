@@ -39,20 +39,7 @@ from assocmem.contract.store import Store
 
 __all__ = ["Check", "Finding", "Report", "check", "checks"]
 
-_ROOMS = (
-    shapes,
-    traits,
-    laws,
-    arrays,
-    refusals,
-    pairs,
-    recalls,
-    extras,
-    regimes,
-    numerics,
-    derivatives,
-    saving,
-)
+_ROOMS = (shapes, traits, laws, arrays, refusals, pairs, recalls, extras, regimes, numerics, derivatives, saving)
 _CAUSES = ("deterministic", "pure-reads")
 _STOPPED = "stopped by"
 _GIVEN = (("keys", "pairs"), ("values", "pairs"), ("queries", "queries"))
@@ -117,12 +104,7 @@ def checks() -> tuple[Check, ...]:
     return tuple(c for room in _ROOMS for c in vars(room).values() if isinstance(c, Check))
 
 
-def check(
-    store: Store,
-    *,
-    xp: Any = None,
-    only: str | tuple[str, ...] | None = None,
-) -> Report:
+def check(store: Store, *, xp: Any = None, only: str | tuple[str, ...] | None = None) -> Report:
     """Hold a store to the contract and say in words where it fails.
 
     Parameters
@@ -182,10 +164,6 @@ def _run(one: Check, store: Store, library: Any) -> Iterator[str]:
         yield f"must raise no warning on legal input; got {text}"
 
 
-def _shape(x: Any) -> tuple[int, ...]:
-    return tuple(getattr(x, "shape", ()))
-
-
 def _with_none(error: BaseException) -> str:
     """Say where the call that failed had no pairs, no queries or no width, which a store's author may not think of."""
     calls = {method.__code__ for method in (Store.write, Store.recall, Store.scan)}
@@ -195,7 +173,7 @@ def _with_none(error: BaseException) -> str:
             given: dict[str, Any] = trace.tb_frame.f_locals
             none = []
             for name, noun in _GIVEN:
-                shape = _shape(given.get(name))
+                shape = tuple(getattr(given.get(name), "shape", ()))
                 none += [f"0 {noun}"] if shape[-2:-1] == (0,) else []
                 none += [f"{name} of width 0"] if shape[-1:] == (0,) else []
             words = f"; the call had {' and '.join(dict.fromkeys(none))}" if none else ""

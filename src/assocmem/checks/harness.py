@@ -107,15 +107,6 @@ class Harness:
             return self.rng.choice([-1.0, 1.0], shape)
         return _unit(self.rng.standard_normal(shape)) * self.rng.uniform(0.7, 1.2, (*shape[:-1], 1))
 
-    def exact_keys(self, n: int) -> Numbers:
-        """Draw keys (n, d_k) of unit length (or signs, or ids) whose entries every floating dtype holds exactly."""
-        if self.traits.keys in ("ids", "signs"):
-            return self.keys(n)
-        keys = np.zeros((n, self.d_k))
-        for row in keys:
-            row[self.rng.choice(self.d_k, 4, replace=False)] = self.rng.choice([-0.5, 0.5], 4)
-        return keys
-
     def values(self, n: int, *, batch: tuple[int, ...] = (), d_v: int | None = None) -> Numbers:
         """Draw standard normal values (*batch, n, d_v)."""
         return self.rng.standard_normal((*batch, n, self.d_v if d_v is None else d_v))
@@ -155,6 +146,13 @@ class Harness:
                 continue
             named[extra.name] = self.extra(extra, shape) if extras == "drawn" else np.full(shape, _plain(extra))
         return Drawn(keys, values, named, frozenset(e.name for e in self.traits.extras if e.per_pair))
+
+    def exact(self, n: int) -> Drawn:
+        """Draw n pairs that every floating dtype holds exactly: keys of unit length (signs, ids), plain extras."""
+        keys = self.keys(n) if self.traits.keys in ("ids", "signs") else np.zeros((n, self.d_k))
+        for row in keys if self.traits.keys == "any" else ():
+            row[self.rng.choice(self.d_k, 4, replace=False)] = self.rng.choice([-0.5, 0.5], 4)
+        return self.draw(n, keys=keys, values=np.round(self.values(n) * 8) / 8, extras="plain")
 
     def placing(self, extra: Extra, drawn: Drawn) -> Drawn:
         """Return the pairs with `extra` in the place of the one it can stand for (itself, if there is none)."""

@@ -24,9 +24,8 @@ def mask_hides_all(harness: Harness) -> Findings:
     yield from harness.same(want, harness.recall(state, queries), "recall with a mask that hides nothing")
     mask[1] = False
     want[1] = 0
-    yield from harness.same(
-        harness.recall(state, queries, mask), want, "recall with everything hidden from query 1 of 4"
-    )
+    out = harness.recall(state, queries, mask)
+    yield from harness.same(out, want, "recall with everything hidden from query 1 of 4")
     out = harness.recall(state, queries, np.zeros((4, 7), dtype=bool))
     yield from harness.same(out, 0 * want, "recall with everything hidden from every query")
 
@@ -74,12 +73,9 @@ def mask_per_query(harness: Harness) -> Findings:
     mask = harness.rng.random((2, 6, 8)) < 0.5
     alone = [harness.recall(state, queries[:, i : i + 1], mask[:, i : i + 1]) for i in range(6)]
     yield from harness.same(harness.recall(state, queries, mask), np.concatenate(alone, axis=1), "a mask row per query")
-    row = mask[0, 0]
-    full = np.broadcast_to(row, (2, 6, 8))
-    want = harness.recall(state, queries, full)
-    yield from harness.same(harness.recall(state, queries, row), want, "one mask (n,) shared by all queries")
-    want = harness.recall(state, queries, np.broadcast_to(mask[0], (2, 6, 8)))
-    yield from harness.same(harness.recall(state, queries, mask[0]), want, "one mask (m, n) shared by the batch")
+    for part, law in ((mask[0, 0], "one mask (n,) shared by all queries"), (mask[0], "one mask (m, n) of the batch")):
+        want = harness.recall(state, queries, np.broadcast_to(part, (2, 6, 8)))
+        yield from harness.same(harness.recall(state, queries, part), want, law)
 
 
 @check("slots", "rows kept for pairs come back by name, block, id, search and selection, and are counted")

@@ -11,7 +11,6 @@ import numpy as np
 from assocmem.checks.harness import Drawn, Findings, Harness, check
 from assocmem.contract.errors import DTypeError, InputError, NonFiniteError
 from assocmem.contract.recall import WANTS
-from assocmem.contract.state import State
 from assocmem.contract.traits import Extra
 
 
@@ -25,9 +24,9 @@ class _Witness:
         self.queries = harness.queries(self.drawn.keys, 4)
         self.before = harness.recall(self.state, self.queries)
 
-    def write(self, drawn: Drawn) -> Callable[[], State]:
-        """Return the call that writes `drawn` onto the state."""
-        return lambda: self.harness.write(drawn, self.state)
+    def refuses(self, drawn: Drawn, what: str, *says: str, kind: type[Exception] = InputError) -> Findings:
+        """Yield a sentence unless a write of `drawn` onto the state is refused."""
+        return self.harness.refused(partial(self.harness.write, drawn, self.state), what, says=says, kind=kind)
 
     def untouched(self, after: str) -> Findings:
         """Yield a sentence where the state no longer recalls what it did."""
@@ -55,13 +54,12 @@ def not_finite(harness: Harness) -> Findings:
                     yield from harness.refused(call, what, says=("queries", "3"), kind=NonFiniteError)
             else:
                 spoilt = pairs.having(keys=array) if place == "keys" else pairs.having(values=array)
-                yield from harness.refused(witness.write(spoilt), what, says=(place, "3"), kind=NonFiniteError)
+                yield from witness.refuses(spoilt, what, place, "3", kind=NonFiniteError)
     yield from witness.untouched("NaN or infinity")
     batch = harness.draw(4, batch=(2,))
     batch.values[1, 2, 0] = np.nan
-    yield from harness.refused(
-        lambda: harness.write(batch), "NaN in row 2 of batch item 1 of `values`", says=("(1, 2)",), kind=NonFiniteError
-    )
+    what, write = "NaN in row 2 of batch item 1 of `values`", partial(harness.write, batch)
+    yield from harness.refused(write, what, says=("(1, 2)",), kind=NonFiniteError)
 
 
 @check("wrong-shapes", "widths, lengths and batch axes that do not fit are refused, naming what came")
@@ -81,7 +79,7 @@ def wrong_shapes(harness: Harness) -> Findings:
         ("pairs of batch (3,) for a state without batch", batched, ("keys", "3")),
     )
     for what, bad, says in cases:
-        yield from harness.refused(witness.write(bad), what, says=says, kind=InputError)
+        yield from witness.refuses(bad, what, *says)
     for what, bad_queries in (
         ("queries of the wrong width", wide.keys),
         ("one query without an axis", drawn.keys[0]),
@@ -94,9 +92,8 @@ def wrong_shapes(harness: Harness) -> Findings:
     yield from harness.refused(write, "pairs of batch (3,) for a state of batch (2,)", kind=InputError)
     sizes: tuple[Any, ...] = (-1, 2.5, True)
     for size in sizes:
-        yield from harness.refused(
-            partial(harness.store.empty, size, d_v), f"d_k = {size}", says=("d_k",), kind=InputError
-        )
+        empty = partial(harness.store.empty, size, d_v)
+        yield from harness.refused(empty, f"d_k = {size}", says=("d_k",), kind=InputError)
     yield from witness.untouched("a wrong shape")
 
 
@@ -139,7 +136,7 @@ def key_kinds(harness: Harness) -> Findings:
     for what, factor in worse[kind]:
         keys = drawn.keys.copy() if factor != 0.5 or kind != "ids" else drawn.keys.astype(float)
         keys[2] = keys[2] * factor if kind != "ids" else factor
-        yield from harness.refused(witness.write(drawn.having(keys=keys)), what, says=("keys",), kind=InputError)
+        yield from witness.refuses(drawn.having(keys=keys), what, "keys")
     yield from witness.untouched("a key of the wrong kind")
 
 
@@ -149,13 +146,9 @@ def unknown_extras(harness: Harness) -> Findings:
     witness = _Witness(harness)
     drawn = harness.draw(5)
     odd = drawn.having(extras={**drawn.extras, "phase_of_moon": np.ones(5)})
-    yield from harness.refused(witness.write(odd), "an undeclared extra", says=("phase_of_moon",), kind=InputError)
-    yield from harness.refused(
-        lambda: harness.scan(odd, drawn.keys, "after", witness.state),
-        "an undeclared extra in scan",
-        says=("phase_of_moon",),
-        kind=InputError,
-    )
+    yield from witness.refuses(odd, "an undeclared extra", "phase_of_moon")
+    call = partial(harness.scan, odd, drawn.keys, "after", witness.state)
+    yield from harness.refused(call, "an undeclared extra in scan", says=("phase_of_moon",), kind=InputError)
     yield from witness.untouched("an undeclared extra")
 
 
@@ -170,22 +163,14 @@ def declared_extras(harness: Harness) -> Findings:
         if extra.instead_of:
             both = drawn.having(extras={**harness.draw(5).extras, **drawn.extras})
             what = f"`{extra.name}` together with `{extra.instead_of}`, whose place it takes,"
-            yield from harness.refused(witness.write(both), what, says=(extra.name, extra.instead_of), kind=InputError)
+            yield from witness.refuses(both, what, extra.name, extra.instead_of)
         if extra.required:
             without = {k: x for k, x in drawn.extras.items() if k != extra.name}
-            yield from harness.refused(
-                witness.write(drawn.having(extras=without)),
-                f"a write without `{extra.name}`, which has no default,",
-                says=(extra.name,),
-                kind=InputError,
-            )
+            what = f"a write without `{extra.name}`, which has no default,"
+            yield from witness.refuses(drawn.having(extras=without), what, extra.name)
         for what, bad in _spoilt(extra, drawn.extras[extra.name]):
-            yield from harness.refused(
-                witness.write(drawn.having(extras={**drawn.extras, extra.name: bad})),
-                f"`{extra.name}` {what}",
-                says=(extra.name,),
-                kind=InputError,
-            )
+            spoilt = drawn.having(extras={**drawn.extras, extra.name: bad})
+            yield from witness.refuses(spoilt, f"`{extra.name}` {what}", extra.name)
     yield from witness.untouched("a wrong extra")
 
 

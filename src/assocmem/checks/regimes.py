@@ -29,7 +29,6 @@ def _hard(harness: Harness) -> Iterator[tuple[str, Drawn]]:
         near /= np.linalg.norm(near, axis=-1, keepdims=True)
         yield "12 nearly equal keys", harness.draw(12, keys=near)
         yield "a key and its negative", harness.draw(2, keys=np.concatenate([near[:1], -near[:1]]))
-    if harness.traits.keys == "any":
         yield "collinear keys", harness.draw(8, keys=one * np.linspace(-1, 1, 8)[:, None])
         yield "keys of length 1e-30", harness.draw(5, keys=1e-30 * harness.keys(5))
 
