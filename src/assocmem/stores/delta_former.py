@@ -157,7 +157,7 @@ def _corrected(known: Array, before: Array, keys: Array, values: Array, strength
     dtype = working_dtype(values.dtype, xp)
     keys, values, strengths = (in_dtype(a, dtype, xp) for a in (keys, values, strengths))
     inside = attend(keys, values, keys, beta, Causal(0))
-    own = attention_weights(keys, keys, beta, Causal(0))
+    own = in_dtype(attention_weights(keys, keys, beta, Causal(0)), dtype, xp)
     if known.shape[-2]:
         old = attend(known, before, keys, beta)
         masses = [found.mass for found in (inside, old) if found.mass is not None]
@@ -165,7 +165,7 @@ def _corrected(known: Array, before: Array, keys: Array, values: Array, strength
         parts = [xp.exp(mass.peak - peak) * mass.share for mass in masses]
         shares = [in_dtype(part / (parts[0] + parts[1]), dtype, xp)[..., None] for part in parts]
         own = own * shares[0]
-        values = values - strengths * shares[1] * old.values
+        values = values - strengths * shares[1] * in_dtype(old.values, dtype, xp)
     return inverse_unit_lower(strengths * own) @ values
 
 
