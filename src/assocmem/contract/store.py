@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from assocmem.contract import arrays as ar
+from assocmem.contract import validation as valid
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import Cost
 from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError, RoundingWarning, warn
@@ -29,15 +30,6 @@ from assocmem.contract.settings import WithSettings
 from assocmem.contract.slots import DenseSlots, Rows
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
-from assocmem.contract.validation import (
-    as_state_dtype,
-    check_own,
-    checked_ask,
-    checked_pairs,
-    checked_queries,
-    library_name,
-    same_dtype,
-)
 
 _PLAIN = Ask()
 _MOST = 2**48
@@ -180,11 +172,11 @@ class Store(WithSettings, ABC):
         if not extras and self._fits(state, keys, values):
             with ar.own_arithmetic(state.xp, state.device):
                 return self._write(state, keys, values, {})
-        keys, values, extras = checked_pairs(self, state, keys, values, extras)
+        keys, values, extras = valid.checked_pairs(self, state, keys, values, extras)
         if keys.shape[-2] == 0:
             return state
         state = self._following(state, keys)
-        keys, values, extras, state = same_dtype(self, state, keys, values, extras)
+        keys, values, extras, state = valid.same_dtype(self, state, keys, values, extras)
         with ar.own_arithmetic(state.xp, state.device):
             return self._write(state, keys, values, extras)
 
@@ -266,10 +258,10 @@ class Store(WithSettings, ABC):
 
         A store that holds nothing recalls zeros. Raises InputError, NonFiniteError, RecallOverflowError.
         """
-        queries = checked_queries(self, state, queries)
-        asked = checked_ask(self, state, queries, mask, want, options)
+        queries = valid.checked_queries(self, state, queries)
+        asked = valid.checked_ask(self, state, queries, mask, want, options)
         state = self._following(state, queries)
-        return self._got(state, as_state_dtype(self, state, queries), queries, asked)
+        return self._got(state, valid.as_state_dtype(self, state, queries), queries, asked)
 
     def recall(self, state: State, queries: Array, *, mask: Array | None = None, **options: Any) -> Array:
         """Return what the store recalls for each query, (..., m, d_v): the values of `ask`."""
@@ -331,8 +323,8 @@ class Store(WithSettings, ABC):
         """
         if read not in ("after", "before"):
             raise InputError(f"`read` of {self.name}.scan must be 'after' or 'before'; got {read!r}.")
-        keys, values, extras = checked_pairs(self, state, keys, values, extras, call="scan")
-        queries = checked_queries(self, state, ar.as_array(queries, "queries", like=keys), call="scan")
+        keys, values, extras = valid.checked_pairs(self, state, keys, values, extras, call="scan")
+        queries = valid.checked_queries(self, state, ar.as_array(queries, "queries", like=keys), call="scan")
         xp = ar.namespace(keys, queries)
         if queries.shape[-2] != keys.shape[-2] or queries.shape[:-2] not in ((), tuple(state.batch)):
             wanted = (*state.batch, int(keys.shape[-2]), state.d_k)
@@ -344,8 +336,8 @@ class Store(WithSettings, ABC):
         followed = self._following(state, keys)
         if keys.shape[-2] == 0:
             return state, self._finish(followed.zeros(0, state.d_v), followed, queries)
-        keys, values, extras, state = same_dtype(self, followed, keys, values, extras)
-        asked, parts = as_state_dtype(self, state, queries), []
+        keys, values, extras, state = valid.same_dtype(self, followed, keys, values, extras)
+        asked, parts = valid.as_state_dtype(self, state, queries), []
         starts = self._checked_reset(reset, int(keys.shape[-2]))
         with ar.own_arithmetic(state.xp, state.device):
             for start, stop in itertools.pairwise(dict.fromkeys((0, *starts, int(keys.shape[-2])))):
@@ -447,13 +439,13 @@ class Store(WithSettings, ABC):
         """
         if not self.capabilities.forgets:
             raise InputError(f"{self.name} cannot forget a pair: it does not keep pairs apart in a form that adds up.")
-        keys, values, extras = checked_pairs(self, state, keys, values, {}, call="forget")
+        keys, values, extras = valid.checked_pairs(self, state, keys, values, {}, call="forget")
         count = int(keys.shape[-2])
         if count > state.n:
             raise InputError(f"`keys` of {self.name}.forget must hold at most the {state.n} stored pairs; got {count}.")
         if not count:
             return state
-        keys, values, _, state = same_dtype(self, state, keys, values, extras)
+        keys, values, _, state = valid.same_dtype(self, state, keys, values, extras)
         taken = self._write(self._holding_nothing(state), keys, values, {}).arrays
         return state.after({name: array - taken[name] for name, array in state.arrays.items()}, state.n - count)
 
@@ -462,7 +454,7 @@ class Store(WithSettings, ABC):
 
         Raises InputError for a store whose rows cannot be parted from each other, and for ids of another kind.
         """
-        check_own(self, state, "select")
+        valid.check_own(self, state, "select")
         if not self.capabilities.selects or state.slots is None:
             raise InputError(f"pairs of {self.name} cannot be selected: it does not keep them apart.")
         chosen = ar.to_numpy(ar.as_array(ids, "ids"))
@@ -477,12 +469,12 @@ class Store(WithSettings, ABC):
         if not states:
             raise InputError(f"`states` of {self.name}.merge must hold at least one state; got none.")
         for state in states:
-            check_own(self, state, "merge")
+            valid.check_own(self, state, "merge")
         sizes = {(s.d_k, s.d_v, s.batch) for s in states}
         if len(sizes) > 1:
             raise InputError(f"`states` of {self.name}.merge must have one d_k, d_v and batch; got {sorted(sizes)}.")
         filled = [s for s in states if s.n] or [states[0]]
-        libraries = {library_name(s.xp) for s in filled}
+        libraries = {valid.library_name(s.xp) for s in filled}
         if len(libraries) > 1:
             raise InputError(
                 f"`states` of {self.name}.merge must come from one array library; got {', '.join(sorted(libraries))}."
