@@ -14,6 +14,8 @@ import pytest
 
 # torch, imported later by some tests, would otherwise run every small product on all cores, against other workers.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tables follow the width of the screen, of which test runners set one of their own.
+os.environ["COLUMNS"] = "120"
 NO_SKIPS = bool(os.environ.get("ASSOCMEM_NO_SKIPS"))
 
 

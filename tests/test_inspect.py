@@ -112,7 +112,8 @@ def test_without_the_extra_everything_else_is_shown(folder, ask, monkeypatch):
     import sys
 
     path = folder("llama")
-    monkeypatch.setitem(sys.modules, "transformers", None)
+    for name in ("transformers", *(loaded for loaded in sys.modules if loaded.startswith("transformers."))):
+        monkeypatch.setitem(sys.modules, name, None)
     said = ask("inspect", path)
     assert said.status == 0
     assert "pip install 'assocmem[trace]'" in said.out
