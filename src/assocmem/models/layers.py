@@ -172,10 +172,6 @@ class AttentionLayer:
         """Return the values (h_k, n, d_v) of inputs (n, d)."""
         return _per_head(np.asarray(x), self.W_V, self.b_v, None)
 
-    def qk(self, head: int) -> Numbers:
-        """Return W_Q^T W_K (d, d) of a head: which input asks for which, without positions, norms and biases."""
-        return np.asarray(self.W_Q[head].T @ self.W_K[head // self.grouped])
-
     def ov(self, head: int) -> Numbers:
         """Return W_O W_V (d, d) of a head: what it adds to the stream for an input that it reads."""
         return np.asarray(self.W_O[head] @ self.W_V[head // self.grouped])
