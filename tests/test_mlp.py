@@ -11,10 +11,12 @@ import pytest
 from assocmem import stores
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import InputError, RecallOverflowError
+from assocmem.contract.form import GatedSum
 from assocmem.kernels import blockwise
 from assocmem.maps.activations import GELU, Custom, Linear, ReLU, SwiGLU, Swish
 from assocmem.stores import key_of, make_store
 from assocmem.stores.mlp import MLP, GatedMLP
+from assocmem.theory import ratio
 from batches import LIBRARIES, weights_of, written
 from batches import drawn_pairs as drawn
 
@@ -98,7 +100,8 @@ def test_swiglu_with_a_gate_of_its_own_equal_to_the_keys_is_the_shared_one():
     assert (shared, own) == (MLP(SwiGLU()), GatedMLP(Swish()))
     expected = shared.recall(written(shared, keys, values), queries)
     np.testing.assert_allclose(own.recall(written(own, keys, values, gate=keys), queries), expected, atol=1e-11)
-    assert own.form(8) is None
+    assert own.form(8) == GatedSum(Swish())
+    assert ratio(own.form(8), 8, 9).value is None
 
 
 def test_relu_halves_the_squared_interference_of_keys_and_their_negatives():

@@ -50,6 +50,15 @@ class KernelSum(Form):
 
 
 @dataclass(frozen=True)
+class GatedSum(Form):
+    """V^T (σ(G x) * K x): every pair weighted by its similarity times σ of that of a gate row of its own."""
+
+    sigma: Any
+
+    words: ClassVar[str] = "sums over the pairs with a gate of their own"
+
+
+@dataclass(frozen=True)
 class LeastSquares(Form):
     """W x with the W that minimises sum_i |W k_i - v_i|^2 + ridge |W|^2, the smallest such W at ridge 0.
 

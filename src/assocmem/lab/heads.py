@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,17 +147,6 @@ class _Layer:
     layer: int
     rows: GivenRows
 
-    def head(self, head: int) -> GivenRows:
-        """Return the rows of one head."""
-        given = self.rows
-        group = head // (given.queries.shape[0] // given.keys.shape[0])
-        return replace(
-            given, keys=given.keys[group], queries=given.queries[head],
-            values=None if given.values is None else given.values[group],
-            target="strongest" if given.target is None else given.target[head],
-            mask=given.mask if given.mask is None or given.mask.ndim == 2 else given.mask[head],
-        )  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False)
 class Heads:
@@ -193,7 +182,7 @@ class Heads:
         if not is_whole(head, 0) or head >= count:
             raise InputError(f"`head` must lie in [0, {count}), the heads of layer {layer}; got {head!r}.")
         row = self._measured(chosen[0])[head]
-        return Head(layer, head, chosen[0].head(head), self.tokens, row)
+        return Head(layer, head, chosen[0].rows.head(head), self.tokens, row)
 
     def results(self, *, workers: Workers = None, progress: Progress | None = None) -> Results:
         """Return a row for each head (columns: COLUMNS), worked out layer by layer and kept."""

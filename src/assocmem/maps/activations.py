@@ -71,6 +71,11 @@ class Activation(WithSettings, ABC):
         """Return σ(s), elementwise."""
 
     @property
+    def exponent(self) -> float | None:
+        """The c of a σ that is a multiple of e^(c s), whose ratios are those of logits c s; None for any other."""
+        return None
+
+    @property
     @abstractmethod
     def formula(self) -> str:
         """σ(s) as a plain-text formula in s."""
@@ -222,6 +227,10 @@ class Exp(Activation):
     beta: Annotated[
         float, Interval(ge=0, le=math.inf), Help("sharpness on unit keys; a call needs a finite one, theory takes inf")
     ]
+
+    @property
+    def exponent(self) -> float:
+        return self.beta
 
     def __call__(self, s: Array) -> Array:
         if math.isinf(self.beta):

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from assocmem.contract.arrays import to_numpy
-from assocmem.contract.errors import InputError
+from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.numbers import is_number, is_whole
 from assocmem.ruler.ratio import Floats, Indices, checked_numbers
 from assocmem.ruler.row_ratios import Bools, RowRatios, checked_memories, require_threshold
@@ -30,6 +30,8 @@ Scale: TypeAlias = "float | Floats"
 
 BLOCK = 1 << 16
 """Weights held at once."""
+EQUAL = 1e-12
+"""Weights that differ by less, relative to the target's, are equal."""
 NEWTON_STEPS = 60
 """Steps at most in the search for a factor; about ten are taken."""
 
@@ -123,6 +125,20 @@ class GivenRows:
             object.__setattr__(self, "mask", mask)
         object.__setattr__(self, "target", _target(self.target, shape, n, self.causal))
 
+    def head(self, *place: int) -> GivenRows:
+        """Return the rows of one head, by its place in the leading axes of the queries; its keys are its group's."""
+        if not place:
+            return self
+        grouped = self.queries.shape[-3] // self.keys.shape[-3]
+        shared = (*place[:-1], place[-1] // grouped)
+        keys, values, gates = (x if x is None else x[shared] for x in (self.keys, self.values, self.gates))
+        shape = (*self.queries.shape[:-1], self.keys.shape[-2])
+        mask = self.mask if self.mask is None or self.mask.ndim == 2 else np.broadcast_to(self.mask, shape)[place]
+        target = "strongest" if self.target is None else self.target[place]
+        return replace(
+            self, keys=keys, queries=self.queries[place], values=values, gates=gates, mask=mask, target=target
+        )
+
     def ratios(self, scale: Scale = 1.0) -> RowRatios:
         """Return every query's mean square ratio as a function of M.
 
@@ -155,6 +171,13 @@ class GivenRows:
         found = np.full(self.queries.shape[:-1], -1)
         for block in self._blocks(1.0):
             found[block.at] = np.where(block.found, block.target, -1)
+        return found
+
+    def louder(self, scale: Scale = 1.0) -> Indices:
+        """Return how many rows that a query sees are at least as large in weight as the one it asks for (..., m)."""
+        found = np.zeros(self.queries.shape[:-1], np.int64)
+        for block in self._blocks(scale):
+            found[block.at] = block.louder()
         return found
 
     def log_histogram(self, edges: Sequence[float]) -> Indices:
@@ -241,17 +264,25 @@ class GivenRows:
 
     def _weights(self, x: Floats, keys: Any, gates: Floats | None, scale: float) -> Floats:
         """Return the weights of rows (r, c), of the exponential their logarithms."""
-        logits = (self.scaling * x) @ (keys if gates is None else gates).T
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = (self.scaling * x) @ (keys if gates is None else gates).T
+        if not np.isfinite(logits).all():
+            raise RecallOverflowError("inner products of keys and queries left the range of float64; normalise them.")
         if self.softcap:
             logits = self.softcap * np.tanh(logits / self.softcap)
         if scale != 1:
             logits *= scale
         if self.activation is None:
             return logits
-        weights = np.array(self.activation(logits), np.float64)
-        if weights.shape != logits.shape or not np.isfinite(weights).all():
-            raise InputError("`activation` must return finite numbers in the shape of its logits.")
-        return weights if gates is None else weights * (x @ keys.T)
+        with np.errstate(over="ignore"):
+            weights = np.array(self.activation(logits), np.float64)
+            if weights.shape != logits.shape or np.isnan(weights).any():
+                raise InputError("`activation` must return numbers, none of them NaN, in the shape of its logits.")
+            if gates is not None:
+                weights *= x @ keys.T
+        if not np.isfinite(weights).all():
+            raise RecallOverflowError("weights left the range of float64; normalise the keys.")
+        return weights
 
     def _asked(self, at: tuple[Any, ...], weights: Floats, seen: Bools) -> Indices:
         """Return the rows that a block of queries asks for (r,), -1 where none."""
@@ -319,6 +350,13 @@ class _Block:
         cross = np.einsum("ij,ij->i", total, total) - squares
         with np.errstate(divide="ignore"):  # a target whose value is zero brings no signal
             return 2 * top - np.log(own), squares / n, np.where(n > 1, cross / (n * np.maximum(n - 1, 1)), 0.0)
+
+    def louder(self) -> Indices:
+        """Return how many rows are as large as the target's (r,), whatever rounding makes of equal ones."""
+        if self.logs:
+            return np.count_nonzero(self.weights >= -EQUAL, axis=1)
+        level = (1 - EQUAL) * np.abs(self.own)[:, None]
+        return np.count_nonzero((np.abs(self.weights) >= level) & ~self.hidden, axis=1)
 
     def strongest(self, count: int) -> tuple[Indices, Floats]:
         """Return the rows that interfere most (r, count) and their a."""

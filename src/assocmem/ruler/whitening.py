@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -33,6 +33,7 @@ class Preparation:
     n_fitted: rows that it was fitted on. note: what else to know. scale: what rows are divided by before `axes` turn
         them, so that no square leaves the range. span: the directions (columns, r) that raw and centred rows are
         projected on where all others are the rounding of the dtype in which they came; None where there are none.
+    length: what prepared rows are multiplied by, so that logits keep their mean scale.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Preparation:
     note: str = ""
     scale: float = 1.0
     span: Floats | None = field(default=None, repr=False)
+    length: float = 1.0
 
     @property
     def dropped(self) -> int:
@@ -73,6 +75,7 @@ class Preparation:
         among: Array | None = None,
         name: str = "rows",
         came: str | None = None,
+        keep_length: bool = False,
     ) -> Preparation:
         """Return the preparation fitted on rows (n, d), which should not be the rows that are then measured.
 
@@ -87,6 +90,8 @@ class Preparation:
         among: all rows (n', d) that will be prepared, for centring: columns that vary in them stay, though they be
             constant in the fitted rows. The fitted rows by default. name: what refusals call the rows.
         came: name of the dtype in which the numbers came, that of `rows` by default.
+        keep_length: give prepared rows the mean squared length that the fitted ones had as they came, so that a
+            sharpness means what it meant; nothing where they are scaled to length one.
 
         Raises InputError for other shapes, fewer than two rows (one suffices for raw), rows without any variance
         (without any number but zero, for raw) and settings out of range; NonFiniteError naming a bad row.
@@ -137,10 +142,13 @@ class Preparation:
         elif unit > _EPS:
             span = _spanned(wider[:, columns] - mean, mean, unit)
         rank = int(columns.size) if axes is None else axes.shape[1]
-        return cls(
+        fitted = cls(
             kind, normalise, columns, mean, axes, d, rank, int(columns.size) - rank, limit, float(shrinkage), n,
             "; ".join(notes), scale, span,
         )  # fmt: skip
+        if not keep_length or normalise or kind == "raw":
+            return fitted
+        return replace(fitted, length=_root_mean_square(data) / (_root_mean_square(fitted.apply(data)) or 1.0))
 
     def apply(self, rows: Array, name: str = "rows", places: Sequence[int] | None = None) -> Floats:
         """Return prepared rows (..., n, rank), float64.
@@ -167,7 +175,22 @@ class Preparation:
             prepared = prepared / self.scale @ self.axes
         if self.span is not None:
             prepared = prepared @ self.span @ self.span.T
-        return _unit(prepared, name, places) if self.normalise else prepared
+        return _unit(prepared, name, places) if self.normalise else prepared * self.length
+
+    def queries(self, rows: Array, name: str = "queries") -> Floats:
+        """Return queries (..., m, rank) for the prepared keys, whose logits are what they were, float64.
+
+        A whitening P of the keys takes its inverse transpose on queries, a centring leaves them: q.P^-T P (k - mean) is
+        q.k less a number that all keys share. Directions that keys do not have fall away. Where keys are scaled
+        to length one, queries are too, and logits are cosines.
+        """
+        data = np.asarray(checked_numbers(rows, name, 2), dtype=np.float64)
+        if data.shape[-1] != self.d:
+            raise InputError(f"`{name}` must have the width {self.d} of the fitted rows; got {data.shape[-1]}.")
+        asked: Floats = data[..., self.columns]
+        if self.axes is not None:
+            asked = asked @ np.linalg.pinv(self.axes).T * self.scale
+        return _unit(asked, name, None) if self.normalise else asked / self.length
 
 
 def _whitening(centred: Floats, limit: float, shrinkage: float, mean: Floats, unit: float) -> Floats:
@@ -202,6 +225,12 @@ def _mean(rows: Floats) -> Floats:
     """Return the mean row, without overflow of the sum."""
     scale = float(np.abs(rows).max()) or 1.0
     return np.asarray((rows / scale).mean(axis=0) * scale, dtype=np.float64)
+
+
+def _root_mean_square(rows: Floats) -> float:
+    """Return the root of the mean squared length of rows, without overflow."""
+    scale = float(np.abs(rows).max()) or 1.0
+    return scale * float(np.sqrt(np.mean(np.sum((rows / scale) ** 2, axis=-1))))
 
 
 def _unit(rows: Floats, name: str, places: Sequence[int] | None) -> Floats:

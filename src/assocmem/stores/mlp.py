@@ -7,7 +7,7 @@ from typing import Annotated
 
 from assocmem.contract.arrays import Array, transpose
 from assocmem.contract.cost import D_K, D_V, Cost, N
-from assocmem.contract.form import KernelSum
+from assocmem.contract.form import GatedSum, KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import Variant, register
 from assocmem.contract.settings import Help
@@ -144,6 +144,9 @@ class GatedMLP(Store):
     @property
     def equation(self) -> str:  # type: ignore[override]
         return f"f(x) = V^T (σ(G x) * K x), σ(s) = {self.activation.formula}"
+
+    def form(self, d_k: int) -> GatedSum:
+        return GatedSum(self.activation)
 
     def init(self, state: State) -> dict[str, Rows]:
         return {"keys": Rows(state.d_k), "gates": Rows(state.d_k), "values": Rows(state.d_v)}
