@@ -20,9 +20,14 @@ from assocmem.contract.settings import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Wit
 
 @dataclass(frozen=True)
 class Form(WithSettings):
-    """How recall depends on the pairs; `words` names it in reasons."""
+    """How recall depends on the pairs; `words` names it in reasons, `gated` says that pairs have gates of their own."""
 
     words: ClassVar[str] = "stores of this form"
+    gated: ClassVar[bool] = False
+
+    def at(self, n: float, d_k: int) -> Any:
+        """Return the σ by which pairs are weighed in a sum over n of them, keys of width d_k; None for other forms."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,6 @@ class KernelSum(Form):
     words: ClassVar[str] = "sums over the pairs whose weights are no function of the keys' inner products"
 
     def at(self, n: float, d_k: int) -> Any:
-        """Return the activation σ for n memories of width d_k, None where there is none."""
         return None if self.sigma is None else self.sigma.at(n, d_k)
 
     @property
@@ -56,6 +60,10 @@ class GatedSum(Form):
     sigma: Any
 
     words: ClassVar[str] = "sums over the pairs with a gate of their own"
+    gated: ClassVar[bool] = True
+
+    def at(self, n: float, d_k: int) -> Any:
+        return self.sigma
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ class Exact:
     def past(self, m: float, threshold: float) -> float:
         """Return the share of queries whose ratio among m rows is above the threshold."""
         found = self.ratios(m)
-        return float(np.sum(found.log_mean_square(m) > 2 * math.log(threshold)) / max(1, np.sum(found.asked)))
+        above = found.log_mean_square(m) > 2 * math.log(threshold)
+        return float(np.sum(above) / np.maximum(np.sum(found.asked), 1))
 
     def right(self, m: float) -> float:
         """Return the mean over queries of the share of subsets of m rows where none is as loud as the one asked for.

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from assocmem.contract.arrays import as_array, dtype_name, to_numpy
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import GatedSum, KernelSum
 from assocmem.contract.store import Store
 from assocmem.ruler import GivenRows, Preparation
 from assocmem.ruler.whitening import Kind
@@ -126,29 +124,14 @@ def given(
 
 def weighed(rows: GivenRows, store: Store, n_memories: float) -> GivenRows | None:
     """Return the rows as a store that holds so many of them weighs them; None where its form is no sum over pairs."""
-    settings = _weighing(store.form(rows.keys.shape[-1]), n_memories, rows.keys.shape[-1])
-    if settings is None or (rows.gates is None) != (settings.pop("gated", None) is None):
+    d_k = rows.keys.shape[-1]
+    form = store.form(d_k)
+    sigma = None if form is None else form.at(n_memories, d_k)
+    if form is None or sigma is None or sigma.exponent == math.inf or form.gated is (rows.gates is None):
         return None
-    return replace(rows, **settings)
-
-
-@singledispatch
-def _weighing(form: object, n_memories: float, d_k: int) -> dict[str, Any] | None:
-    """Return the settings of `GivenRows` by which recall of a form is an exact sum, None for other forms."""
-    return None
-
-
-@_weighing.register
-def _(form: KernelSum, n_memories: float, d_k: int) -> dict[str, Any] | None:
-    sigma = form.at(n_memories, d_k)
-    if sigma is None or sigma.exponent == math.inf:
-        return None
-    return {"activation": sigma} if sigma.exponent is None else {"activation": None, "scaling": sigma.exponent}
-
-
-@_weighing.register
-def _(form: GatedSum, n_memories: float, d_k: int) -> dict[str, Any]:
-    return {"activation": form.sigma, "gated": True}
+    if sigma.exponent is None or form.gated:
+        return replace(rows, activation=sigma)
+    return replace(rows, activation=None, scaling=sigma.exponent)
 
 
 # ---------------------------------------------------------------------- checks
@@ -162,7 +145,8 @@ def _rows(x: Any, name: str, turned: bool) -> FloatArray:
         rows = np.swapaxes(rows, -1, -2)
     if rows.ndim not in (2, 3, 4) or rows.shape[-2] < least or rows.shape[-1] < 1:
         raise InputError(
-            f"`{name}` must have shape (n, d), (heads, n, d) or (layers, heads, n, d) with n >= {least}; got {rows.shape}."
+            f"`{name}` must have shape (n, d), (heads, n, d) or (layers, heads, n, d) with n >= {least}; "
+            f"got {rows.shape}."
         )
     return rows
 

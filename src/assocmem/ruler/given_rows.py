@@ -354,9 +354,9 @@ class _Block:
     def louder(self) -> Indices:
         """Return how many rows are as large as the target's (r,), whatever rounding makes of equal ones."""
         if self.logs:
-            return np.count_nonzero(self.weights >= -EQUAL, axis=1)
+            return np.asarray(np.count_nonzero(self.weights >= -EQUAL, axis=1))
         level = (1 - EQUAL) * np.abs(self.own)[:, None]
-        return np.count_nonzero((np.abs(self.weights) >= level) & ~self.hidden, axis=1)
+        return np.asarray(np.count_nonzero((np.abs(self.weights) >= level) & ~self.hidden, axis=1))
 
     def strongest(self, count: int) -> tuple[Indices, Floats]:
         """Return the rows that interfere most (r, count) and their a."""
