@@ -486,7 +486,7 @@ def test_a_file_name_that_is_no_text_is_escaped_in_what_is_written(tmp_path):
     done = subprocess.run([*command, "--out", "found"], cwd=tmp_path, capture_output=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     for name in ("measured.csv", "measured.ndjson"):
-        assert Results.read(tmp_path / "found" / name).header["config"]["keys"] == "ke\\udcffys.npy"
+        assert Results.load(tmp_path / "found" / name).header["config"]["keys"] == "ke\\udcffys.npy"
     missing = subprocess.run([*command[:-1], b"\xff.npy"], cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
 

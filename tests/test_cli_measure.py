@@ -110,7 +110,7 @@ def test_the_whole_curve_goes_to_a_folder(ask, arrays, tmp_path):
     assert str(out / "measured.csv") in "".join(said.out.split("\n"))
     assert sorted(path.name for path in out.iterdir()) == ["measured.csv", "measured.ndjson"]
     for name in ("measured.csv", "measured.ndjson"):
-        found = Results.read(out / name)
+        found = Results.load(out / name)
         assert found.header["seed"] == 5
         assert found.header["config"]["keys"] == "keys.npy"
         assert found.header["definitions"]["right"]

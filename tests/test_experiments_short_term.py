@@ -212,7 +212,7 @@ def test_a_quick_run_can_be_written_read_and_drawn(name: str, quick: Callable[[s
     for word in ("quantity", "value", "low", "n_trials"):
         assert result.header["definitions"][word]
     for path in result.write(tmp_path):
-        again = Results.read(path)
+        again = Results.load(path)
         assert len(again.rows) == len(result.rows)
         assert again.header["caption"] == result.header["caption"]
         assert specification(again, mode="paper")["config"]

@@ -23,10 +23,10 @@ def test_a_random_network_is_inspected_whole(name, folder, ask, tmp_path):
     assert "Heads: median of each layer" in said.out
     assert "MLPs: rows asked by their own direction" in said.out
     assert ("Embedding: 60 tokens" in said.out) == (name != "vit")
-    heads = Results.read(tmp_path / "heads.csv")
+    heads = Results.load(tmp_path / "heads.csv")
     assert len(heads.rows) == 12
     assert set(heads.columns) == set(COLUMNS)
-    assert len(Results.read(tmp_path / "contexts.csv").rows) == 12 * 6
+    assert len(Results.load(tmp_path / "contexts.csv").rows) == 12 * 6
     assert sorted(path.name for path in tmp_path.iterdir()) == ["contexts.csv", "heads.csv", "heads.html"]
 
 
@@ -105,7 +105,7 @@ def test_ctrl_c_keeps_the_heads_that_are_done(folder, ask, tmp_path, monkeypatch
     said = ask("inspect", folder("llama"), "--what", "attention", "--out", tmp_path)
     assert said.status == 130
     assert "4 heads are in" in said.err
-    assert len(Results.read(tmp_path / "heads.csv").rows) == 4
+    assert len(Results.load(tmp_path / "heads.csv").rows) == 4
 
 
 def test_without_the_extra_everything_else_is_shown(folder, ask, monkeypatch):

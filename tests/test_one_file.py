@@ -59,7 +59,7 @@ def test_an_experiment_in_a_file_of_its_own_is_in_the_catalogue_and_in_the_repor
     assert chosen(["pebbles"])[0].question == "How many pebbles are there?"
     said = ask("reproduce", "--quick", "--only", "pebbles", "--out", tmp_path / "run")
     assert said.status == 0, said.err
-    assert Results.read(tmp_path / "run" / "pebbles.ndjson").header["definitions"]["value"] == "pebbles"
+    assert Results.load(tmp_path / "run" / "pebbles.ndjson").header["definitions"]["value"] == "pebbles"
     page = (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
     assert 'data-chart="pebbles"' in page
     assert "How many pebbles are there?" in page

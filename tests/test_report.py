@@ -199,10 +199,13 @@ def test_two_definitions_do_not_share_an_axis():
         specification(Results("demo", tuple(rows), {"view": CURVES}))
 
 
-@pytest.mark.parametrize("view", [None, {}, {"kind": "pie"}])
-def test_an_unknown_chart_is_refused_by_name(view):
+def test_an_unknown_chart_is_refused_by_name_and_so_is_a_table_without_numbers():
     with pytest.raises(UnknownNameError, match="known are curves, panels, bars, glyphs, capacities"):
-        specification(Results("demo", (), {"view": view} if view is not None else {}))
+        specification(Results("demo", (), {"view": {"kind": "pie"}}))
+    rows = ({"label": "a", "quantity": "ratio", "value": None}, {"label": "a", "quantity": "capacity", "value": 3.0})
+    for found in (Results("demo", ()), Results("demo", rows)):
+        with pytest.raises(InputError, match="nothing to draw"):
+            specification(found)
 
 
 def test_pictures_are_what_their_names_say(tmp_path):

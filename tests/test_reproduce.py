@@ -60,7 +60,7 @@ def test_the_folder_holds_a_picture_and_two_tables_for_every_experiment_and_noth
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_say_how_they_were_made_and_agree_with_each_other(folder, name):
-    lines, table = (Results.read(folder.out / f"{name}.{kind}") for kind in ("ndjson", "csv"))
+    lines, table = (Results.load(folder.out / f"{name}.{kind}") for kind in ("ndjson", "csv"))
     assert set(lines.header) >= HEADER
     assert lines.header["seed"] == 0
     assert lines.header["config"]["quick"] is True
@@ -186,7 +186,7 @@ def test_the_report_draws_itself_from_a_file_without_an_error_or_an_outside_requ
 
 
 def test_the_caption_of_keys_that_are_alike_says_what_its_rows_say(folder):
-    found = Results.read(folder.out / "correlated.ndjson")
+    found = Results.load(folder.out / "correlated.ndjson")
     square = {r["rho"]: r["value"] for r in found.rows if r["label"] == "least squares" and r["n_memories"] == 96}
     caption = found.header["caption"]
     apart, *rest = (f"{square[rho]:.3f}" for rho in sorted(square))
@@ -197,11 +197,11 @@ def test_the_caption_of_keys_that_are_alike_says_what_its_rows_say(folder):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_depend_on_the_seed_and_not_on_the_workers(folder, name):
-    first = Results.read(folder.out / f"{name}.ndjson")
+    first = Results.load(folder.out / f"{name}.ndjson")
     again = chosen([name])[0].run(Run(seed=0, quick=True, workers=1))
     written = Results(name, again.rows, again.header)
     written.write(folder.out.parent / "again", ("ndjson",))
-    assert measured(Results.read(folder.out.parent / "again" / f"{name}.ndjson")) == measured(first)
+    assert measured(Results.load(folder.out.parent / "again" / f"{name}.ndjson")) == measured(first)
 
 
 def test_another_seed_gives_other_numbers():
@@ -218,7 +218,7 @@ def test_only_the_named_experiments_run(ask, tmp_path):
     assert "2 of 2 experiments" in said.out
     document = strict_json((tmp_path / "verdict.json").read_text())
     assert (document["verdicts"], document["unfinished"], document["run"]["seed"]) == ([], [], 4)
-    assert Results.read(tmp_path / "bars.ndjson").header["seed"] == 4
+    assert Results.load(tmp_path / "bars.ndjson").header["seed"] == 4
 
 
 def test_ctrl_c_leaves_what_is_finished_and_names_the_rest(ask, tmp_path, monkeypatch):
@@ -339,13 +339,13 @@ def test_a_chart_that_fails_is_reported_and_tables_stay(ask, tmp_path, monkeypat
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 2
     assert "asks for the chart 'no such chart'" in said.err.splitlines()[-1]
-    assert Results.read(tmp_path / "bars.ndjson").rows
+    assert Results.load(tmp_path / "bars.ndjson").rows
     assert not (tmp_path / "index.html").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_column_of_a_result_is_defined_and_nothing_else(folder, name):
-    found = Results.read(folder.out / f"{name}.ndjson")
+    found = Results.load(folder.out / f"{name}.ndjson")
     words = found.header["definitions"]
     assert set(words) == set(found.columns)
     assert all(words.values())

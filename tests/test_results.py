@@ -51,7 +51,7 @@ def test_the_header_names_config_seed_versions_machine_and_seconds():
 def test_what_is_written_reads_back(tmp_path, kind):
     table = example()
     (path,) = table.write(tmp_path / "deep" / "folder", [kind])
-    again = Results.read(path)
+    again = Results.load(path)
     assert again.name == "curve"
     assert again.header == plain(table.header)
     assert [r["label"] for r in again.rows] == ["64", "7e3"]
@@ -65,7 +65,7 @@ def test_what_is_written_reads_back(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["ndjson", "csv"])
 def test_an_empty_table_reads_back(tmp_path, kind):
     (path,) = Results("none", (), {"seed": 1}).write(tmp_path, [kind])
-    assert Results.read(path) == Results("none", (), {"seed": 1})
+    assert Results.load(path) == Results("none", (), {"seed": 1})
 
 
 def test_ndjson_holds_no_nan_and_its_first_line_is_the_header(tmp_path):
@@ -94,15 +94,15 @@ def test_a_truncated_file_is_refused(tmp_path, kind, keep):
     content = path.read_bytes()
     path.write_bytes(content[: int(keep * len(content))])
     with pytest.raises(FileFormatError, match="truncated"):
-        Results.read(path)
+        Results.load(path)
 
 
 def test_files_that_are_missing_or_of_another_kind_are_refused_in_one_sentence(tmp_path):
     with pytest.raises(FileFormatError, match="cannot read"):
-        Results.read(tmp_path / "absent.ndjson")
+        Results.load(tmp_path / "absent.ndjson")
     with pytest.raises(FileFormatError, match=r"must end in \.ndjson"):
-        Results.read(tmp_path / "table.txt")
-    with pytest.raises(InputError, match="among ndjson, csv; got 'xls'"):
+        Results.load(tmp_path / "table.txt")
+    with pytest.raises(InputError, match=r"end in one of .ndjson, .csv, .png, .svg, .pdf; got .*xls"):
         example().write(tmp_path, ["xls"])
 
 
@@ -182,6 +182,6 @@ def test_a_new_file_has_the_usual_mode_and_the_umask_is_not_touched(tmp_path, mo
 @pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b", "\x1c", "\r\n"])
 def test_signs_at_which_texts_may_be_split_read_back(tmp_path, kind, sign):
     table = Results("signs", ({"# a": f"x{sign}y", "b": 1},), {"note": f"x{sign}y"})
-    again = Results.read(table.write(tmp_path, [kind])[0])
+    again = Results.load(table.write(tmp_path, [kind])[0])
     assert again.rows == table.rows
     assert again.header == table.header

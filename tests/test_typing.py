@@ -18,7 +18,7 @@ from assocmem import InputError, Memory, Store, capacity, make_store
 from assocmem.sharpness import LogN
 
 reveal_type(assocmem.Memory)  # type
-reveal_type(assocmem.capacity("softmax", 64).measured.value)  # float
+reveal_type(assocmem.capacity("softmax", 64).value)  # float
 reveal_type(assocmem.stores.SoftmaxAttention)  # type
 memory = Memory("softmax", beta=8.0)
 memory = Memory("softmax", d_k=3, d_v=2, batch=(4,))

@@ -5,7 +5,6 @@ from . import ruler as ruler
 from . import sharpness as sharpness
 from . import stores as stores
 from . import theory as theory
-from .checks.contract import check as check
 from .contract.arrays import assume_finite as assume_finite
 from .contract.errors import AssocmemError as AssocmemError
 from .contract.errors import InputError as InputError
@@ -21,13 +20,14 @@ from .contract.traits import Capabilities as Capabilities
 from .contract.traits import Extra as Extra
 from .contract.traits import Source as Source
 from .contract.traits import Traits as Traits
-from .lab.capacity import capacity as capacity
+from .lab.answers import capacity as capacity
+from .lab.answers import check as check
+from .lab.answers import curves as curves
+from .lab.answers import design as design
+from .lab.answers import measure as measure
 from .lab.heads import measure_attention as measure_attention
-from .lab.measure import measure as measure
 from .lab.opened import open_model as open_model
-from .lab.run import curves as curves
 from .memory import Memory as Memory
 from .stores import make_store as make_store
-from .theory import design as design
 
 __version__: str

@@ -9,16 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assocmem.contract.numbers import number
+from assocmem.contract.numbers import interval, number
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column's meaning; unit, "" where it has none; format: "number", "count", "share" or "text"."""
+    """A column's meaning; unit, "" where it has none; format: "number", "count", "share" or "text".
+
+    heading: over the column of a printed table and on the axis of a chart; by default the column's name.
+    """
 
     meaning: str
     unit: str = ""
     format: str = "text"
+    heading: str = ""
 
 
 RATIO = "dimensionless amplitude ratio"
@@ -43,16 +47,16 @@ COLUMNS = {
     # what was measured, and where
     "experiment": Column("the figure or table that the row belongs to"),
     "store": Column("the store's key, or the class of one that has none"),
-    "label": Column("the store with its settings, as a chart names it; of rounding the dtype"),
+    "label": Column("the store with its settings, as a chart names it; of rounding the dtype", heading="store"),
     "of": Column("the store, where the label is a dtype"),
     "quantity": Column("what value, low, high and theory are"),
-    "d_k": Column("width of keys and queries", "numbers", "count"),
+    "d_k": Column("width of keys and queries", "numbers", "count", heading="d_k"),
     "d_v": Column("width of the values, null where only similarities are drawn", "numbers", "count"),
     "n_memories": Column("M, stored pairs, counting the target; of a retrieval capacity the M measured next to it",
-                         "memories", "count"),
-    "cosine": Column("between a query and the stored key that it asks for", "", "number"),
+                         "memories", "count", heading="M"),
+    "cosine": Column("between a query and the stored key that it asks for", "", "number", heading="query cosine"),
     "beta": Column("sharpness on unit keys, where the store has one", "", "number"),
-    "rho": Column("expected cosine of two keys", "", "number"),
+    "rho": Column("expected cosine of two keys", "", "number", heading="key cosine"),
     "age": Column("pairs written after the pair that is asked for", "pairs", "count"),
     "shown_age": Column("age + 1", "pairs", "count"),
     "rewritten": Column("keys that were written a second time, with other values", "pairs", "count"),
@@ -60,7 +64,7 @@ COLUMNS = {
     "state_dtype": Column("of the state; every pair is written by itself. The float64 store that all are compared with "
                           "is written in large blocks, so that its own row shows what the order of sums alone changes"),
     # the number, and what it takes to repeat it
-    "value": Column("the measured number: what `quantity` says", "", "number"),
+    "value": Column("the measured number: what `quantity` says", "", "number", heading="measured"),
     "low": Column("lower end of the 95 % interval over trials, null where there is none", "", "number"),
     "high": Column("upper end of the 95 % interval over trials, null where there is none", "", "number"),
     "statistic": Column("over trials: rms, mean or median; share, of all recalls of all trials"),
@@ -71,7 +75,7 @@ COLUMNS = {
                       "independent random unit keys are drawn exactly and σ is applied; tilted: by importance "
                       "sampling"),
     "n_trials": Column("independent trials behind the value; of a capacity at the measured M with the fewest",
-                       "trials", "count"),
+                       "trials", "count", heading="trials"),
     "seed": Column("of the random streams", "", "count"),
     "reason": Column("why there is no value or no interval, empty where there is"),
     "note": Column("what to know about it, empty where there is nothing"),
@@ -94,13 +98,15 @@ COLUMNS = {
                        "number"),
     "formula": Column("f(x), K and V the stored keys and values as rows"),
     "declared_exponent": Column("of the capacity's growth with d_k at large width, by theory", "", "number"),
-    "fitted_exponent": Column("slope of log capacity over log d_k, least squares over the wider half", "", "number"),
+    "fitted_exponent": Column("slope of log capacity over log d_k, least squares over the wider half", "", "number",
+                              heading="fitted exponent"),
     # capacities and retrieval
     "threshold": Column("interference-to-signal ratio that counts as failure", RATIO, "number"),
     "largest_m": Column("the largest M that was measured", "memories", "count"),
     "ratio_there": Column("the ratio at largest_m", RATIO, "number"),
     "state_numbers": Column("numbers in the state after `value` writes (rounded; the largest M measured where there is "
-                            "no capacity), counted from its arrays; of a card after 64", "numbers", "count"),
+                            "no capacity), counted from its arrays; of a card after 64", "numbers", "count",
+                            heading="numbers held"),
     "right": Column("share of recalls whose largest inner product is with the right one of all M stored values", "",
                     "share"),
     "right_low": Column("lower end of the 95 % interval of that share", "", "share"),
@@ -108,7 +114,7 @@ COLUMNS = {
     "right_there": Column("that share at largest_m", "", "share"),
     # a user's own keys
     "head": Column("place of the head among the given ones", "", "count"),
-    "preparation": Column("raw, centred or whitened keys"),
+    "preparation": Column("raw, centred or whitened keys", heading="keys"),
     "n_rows": Column("rows that were measured", "rows", "count"),
     "columns_dropped": Column("columns that are constant in the rows (whitened: in the rows fitted on), left out",
                               "columns", "count"),
@@ -159,6 +165,41 @@ def shown(name: str, value: Any) -> str:
     kind = COLUMNS[name].format if name in COLUMNS else "text"
     if value is None:
         return "–"
-    if isinstance(value, bool) or kind == "text" or isinstance(value, str):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name not in COLUMNS and isinstance(value, int | float):
+        kind = "count" if isinstance(value, int) else "number"
+    if kind == "text" or isinstance(value, str):
         return str(value)
     return number(value) if kind == "number" else f"{value:,.0f}" if kind == "count" else f"{value:.1%}"
+
+
+def cell(name: str, row: Mapping[str, Any]) -> str:
+    """Return what a printed table shows of a row in one column; "interval" is low and high.
+
+    A value that is missing is its reason.
+
+    >>> cell("interval", {"low": 1.5, "high": 2.0}), cell("value", {"value": None, "reason": "no pairs"})
+    ('1.5 to 2', 'no pairs')
+    """
+    if name == "interval":
+        return interval(row.get("low"), row.get("high"))
+    if name == "value" and row.get("value") is None and row.get("reason"):
+        return str(row["reason"])
+    return shown(name, row.get(name))
+
+
+def heading(name: str) -> str:
+    """Return what stands over a column.
+
+    >>> heading("state_numbers"), heading("low")
+    ('numbers held', 'low')
+    """
+    if name == "interval":
+        return "95 % interval"
+    return (COLUMNS[name].heading if name in COLUMNS else "") or name.replace("_", " ")
+
+
+def is_numeric(name: str) -> bool:
+    """Say whether a column holds numbers, which are set flush right; `value` may hold a sentence."""
+    return name == "interval" or (name != "value" and name in COLUMNS and COLUMNS[name].format != "text")

@@ -1,96 +1,102 @@
-"""Results: a tidy table with a header that says how it was made, written whole or not at all.
+"""Results: a tidy table with a header that says how it was made, shown, drawn, and written whole or not at all.
 
-Drawing and reporting read these files and never call a store. NDJSON: the first line is `{"header": ...}`, every
-further line one row. CSV: the header as JSON behind `# `, then the table.
+Drawing and reporting read results and never call a store. NDJSON: the first line is `{"header": ...}`, every further
+line one row. CSV: the header as JSON behind `# `, then the table.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from assocmem._version import __version__
-from assocmem.contract.columns import COLUMNS, shown
-from assocmem.contract.errors import FileFormatError, InputError
+from assocmem.contract.columns import COLUMNS, cell, heading, is_numeric, shown
+from assocmem.contract.errors import FileFormatError, InputError, MissingExtraError
 from assocmem.contract.files import write_whole
+from assocmem.contract.tables import html_table, pair_lines, table_lines, wrapped
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
+    import pyarrow as pa
+    from altair.typing import ChartType
 
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
 Row = dict[str, Any]
-SHOWN = 20
+SHOWN = 60
+"""Rows of a printed table; those behind them are counted."""
+CHARTS = "assocmem.report.figures"
+"""The module that draws results, by its name: charts read results, and the words here know of no chart."""
+TABLES, PICTURES = ("ndjson", "csv"), ("png", "svg", "pdf")
+_WORDS_OF_A_ROW = ("store", "theory_source", "low", "high", "definition", "reason", "note", "theory_reason")
 
 
-class Rows(list[Row]):
-    """Tidy rows, which print as a table of what differs between them; `frame` gives all columns.
-
-    >>> Rows([{"label": "softmax", "n_memories": 16, "value": 0.5}, {"label": "relu", "n_memories": 16, "value": 1.25}])
-    label    value
-    softmax  0.5
-    relu     1.25
-    """
-
-    def frame(self) -> pl.DataFrame:
-        """Return the rows as a polars DataFrame; NaN and infinity become null."""
-        return Results("rows", tuple(self)).frame()
-
-    def __repr__(self) -> str:
-        hidden = ("store", "theory_source")
-        names = [n for n in Results("rows", tuple(self)).columns if n in COLUMNS and n not in hidden]
-        names = [n for n in names if n == "value" or len({str(row.get(n)) for row in self}) > 1] or names
-        lines = [names, *([shown(name, row.get(name)) for name in names] for row in self[:SHOWN])]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join(text + [f"... {len(self) - SHOWN} more rows"] * (len(self) > SHOWN))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
-    """A named table of tidy rows (one measured number a row) and the header that makes it repeatable.
+    """A named table of tidy rows, and the header that makes it repeatable: what every measurement returns.
 
-    name: the file's name without ending. rows: dicts of plain values; a missing column reads as None.
-    header: config, seed, versions, commit, machine, python, seconds, definitions (see `header_for`).
+    `print` shows the sentences of the header and the answer as a table, a notebook likewise; `frame` has every row and
+    column. The answer is the rows of the first row's `quantity`; rows of other quantities lie behind it, such as the
+    ratios that a capacity was read from.
 
-    >>> table = Results("demo", ({"store": "softmax", "value": 1.5},), {"seed": 0})
+    Parameters
+    ----------
+    name : str
+        Of the file, without its ending.
+    rows : tuple of dict
+        Plain values, one measured number a row; a missing column reads as None. Columns: see `contract.columns`.
+    header : mapping
+        config, seed, versions, commit, machine, python, seconds, definitions (see `header_for`); of what is shown
+        `words` (sentences), `facts` (names and single answers), `table` (the columns that are printed), `notes`
+        (sentences below it) and `view` (the chart).
+
+    Examples
+    --------
+    >>> table = Results("demo", ({"label": "softmax", "value": 1.5}, {"label": "relu", "value": 3.0}), {"seed": 0})
+    >>> table
+    <Results 'demo': 2 rows>
+    >>> print(table)
+     store    measured
+     ─────────────────
+     softmax       1.5
+     relu            3
+    >>> table.where(label="relu").value
+    3.0
     >>> table.frame().shape
-    (1, 2)
+    (2, 2)
     """
 
     name: str
     rows: tuple[Row, ...]
     header: Mapping[str, Any] = field(default_factory=dict)
 
+    # ------------------------------------------------------------------ rows and numbers
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Return the rows one by one."""
+        return iter(self.rows)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Column names in the order in which the rows bring them."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row))
-
-    def frame(self) -> pl.DataFrame:
-        """Return the rows as a polars DataFrame; NaN and infinity become null."""
-        import polars as pl
-
-        columns = self.columns
-        data = {name: [plain(row.get(name)) for row in self.rows] for name in columns}
-        for name, column in data.items():
-            kinds = {type(x) for x in column if x is not None}
-            if kinds == {int, float}:
-                data[name] = [None if x is None else float(x) for x in column]
-            elif len(kinds) > 1 or kinds & {list, dict}:
-                data[name] = [None if x is None else x if isinstance(x, str) else json.dumps(x) for x in column]
-        return pl.DataFrame(data, strict=True)
 
     def where(self, **equal: Any) -> Results:
         """Return the rows whose columns equal the given values.
@@ -101,17 +107,193 @@ class Results:
         kept = tuple(row for row in self.rows if all(row.get(name) == value for name, value in equal.items()))
         return Results(self.name, kept, self.header)
 
-    def write(self, folder: str | os.PathLike[str], formats: Iterable[str] = ("ndjson", "csv")) -> list[Path]:
-        """Write <folder>/<name>.<format> for each format and return the paths; each appears whole or not at all.
+    @property
+    def answer(self) -> tuple[Row, ...]:
+        """The rows of the first row's quantity, which `print` and notebooks show."""
+        return tuple(row for row in self.rows if row.get("quantity") == self.rows[0].get("quantity"))
 
-        Parameters: formats out of "ndjson", "csv". Raises InputError for an unknown format or a folder that cannot be
-        written.
+    @property
+    def value(self) -> float | None:
+        """The measured number where the answer is one row, None where there is none (its `reason` says why).
+
+        Raises InputError for an answer of several rows.
         """
-        makers, chosen = {"ndjson": self._ndjson, "csv": self._csv}, tuple(formats)
-        for name in chosen:
-            if name not in makers:
-                raise InputError(f"`formats` of Results.write must be among {', '.join(makers)}; got {name!r}.")
-        return [write_whole(Path(folder) / f"{self.name}.{kind}", makers[kind]()) for kind in chosen]
+        return self._only("value")
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of the 95 % interval of `value`."""
+        return self._only("low")
+
+    @property
+    def high(self) -> float | None:
+        """The upper end of the 95 % interval of `value`."""
+        return self._only("high")
+
+    @property
+    def theory(self) -> float | None:
+        """What theory says that `value` is, None where it says nothing."""
+        return self._only("theory")
+
+    def _only(self, column: str) -> float | None:
+        rows = self.answer
+        if len(rows) != 1:
+            raise InputError(
+                f"`{column}` wants an answer of one row; this one has {len(rows)}: take .frame(), or narrow it with "
+                f".where(label=..., d_k=...)."
+            )
+        found = rows[0].get(column)
+        return None if found is None else float(found)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Single answers by name, such as a design's sharpness."""
+        found: Mapping[str, Any] = self.header.get("facts") or {}
+        return found
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The sentences that go with the numbers."""
+        return tuple(self.header.get("words") or ())
+
+    @property
+    def ok(self) -> bool:
+        """Whether no row says that something did not pass."""
+        return all(row.get("passed", True) for row in self.rows)
+
+    # ------------------------------------------------------------------ shown
+
+    def __repr__(self) -> str:
+        rows = self.answer
+        if len(rows) != 1 or "value" not in rows[0]:
+            return f"<Results {self.name!r}: {len(self.rows)} row{'s' if len(self.rows) != 1 else ''}>"
+        where = [f"{heading(name)} = {cell(name, rows[0])}" for name in ("d_k", "n_memories") if name in rows[0]]
+        told = ", ".join([cell("label", rows[0]), *where, cell("value", rows[0])])
+        return f"<Results {self.name!r}: {told} ({cell('interval', rows[0])})>"
+
+    def __str__(self) -> str:
+        """Return what is printed: sentences, single answers, the table of the answer, notes below it."""
+        head, body = table_lines(*self.table()) if self.answer and self.shown_columns else ([], [])
+        pairs = pair_lines({heading(name): shown(name, value) for name, value in self.facts.items()})
+        return "\n".join([*wrapped(self.words), *pairs, *head, *body[:-1], *wrapped(self._below())])
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        paragraphs = [f"<p>{html.escape(text)}</p>" for text in self.words]
+        if self.facts:
+            told = [[heading(name), shown(name, value)] for name, value in self.facts.items()]
+            paragraphs.append(html_table(["", ""], told))
+        if self.answer and self.shown_columns:
+            paragraphs.append(html_table(*self.table()))
+        return "".join([*paragraphs, *(f"<p>{html.escape(text)}</p>" for text in self._below())])
+
+    def table(self) -> tuple[list[str], list[list[str]], list[str]]:
+        """Return what is shown of the answer: headings, rows of texts, and the headings of columns of numbers."""
+        rows, columns = self.answer[:SHOWN], self.shown_columns
+        quantity = str(rows[0].get("quantity") or "") if rows else ""
+        heads = [quantity if name == "value" and quantity else heading(name) for name in columns]
+        full = all(row.get("value") is not None for row in rows)
+        numeric = [h for name, h in zip(columns, heads, strict=True) if is_numeric(name) or (name == "value" and full)]
+        return heads, [[cell(name, row) for name in columns] for row in rows], numeric
+
+    @property
+    def shown_columns(self) -> tuple[str, ...]:
+        """The columns that are printed: those that the header names, else the value and what differs."""
+        rows = self.answer
+        if "table" in self.header:
+            wanted = ("low" if name == "interval" else name for name in self.header["table"])
+            found = zip(self.header["table"], wanted, strict=True)
+            return tuple(name for name, column in found if any(row.get(column) is not None for row in rows))
+        names = [name for name in self.columns if name in COLUMNS and name not in _WORDS_OF_A_ROW]
+        told = [name for name in names if name == "value" or len({str(row.get(name)) for row in rows}) > 1]
+        return tuple(told or names)
+
+    def _below(self) -> list[str]:
+        hidden = len(self.answer) - SHOWN
+        more = [f"{hidden:,} more rows; frame() has all."] if hidden > 0 and self.shown_columns else []
+        return [*more, *(self.header.get("notes") or ())]
+
+    def plot(self, quantity: str | None = None, *, mode: str = "report", **view: Any) -> ChartType:
+        """Return the Altair chart: measured points with intervals, joined, and theory as lines or ticks beside them.
+
+        Parameters
+        ----------
+        quantity : str, optional
+            What to draw where there are rows of several, such as "ratio" of a capacity; the answer by default.
+        mode : {"report", "paper"}
+            Whether a click on the legend picks a series.
+        view
+            Settings of the chart, such as x="d_k", x_title, y_title, title, width, height, order (labels).
+
+        Raises
+        ------
+        InputError
+            Where nothing here can be drawn.
+        """
+        drawn: ChartType = import_module(CHARTS).chart(self, quantity=quantity, mode=mode, **view)
+        return drawn
+
+    # ------------------------------------------------------------------ as other tables, and as files
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows as a polars DataFrame; NaN and infinity become null."""
+        import polars as pl
+
+        return pl.DataFrame(self._data(), strict=True)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows as a pandas DataFrame; MissingExtraError where pandas is not installed."""
+        return _installed("pandas").DataFrame(self._data())
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table; MissingExtraError where pyarrow is not installed.
+
+        Libraries that read Arrow's stream interface (DuckDB, pyarrow, nanoarrow) take results as they are.
+        """
+        return _installed("pyarrow").table(self)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.frame().__arrow_c_stream__(requested_schema)
+
+    def _data(self) -> dict[str, list[Any]]:
+        """Return the columns, each of one kind of values."""
+        data = {name: [plain(row.get(name)) for row in self.rows] for name in self.columns}
+        for name, column in data.items():
+            kinds = {type(x) for x in column if x is not None}
+            if kinds == {int, float}:
+                data[name] = [None if x is None else float(x) for x in column]
+            elif len(kinds) > 1 or kinds & {list, dict}:
+                data[name] = [None if x is None else x if isinstance(x, str) else json.dumps(x) for x in column]
+        return data
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the table or its picture to a file, whole or not at all, and return the path.
+
+        Parameters
+        ----------
+        path : str or path
+            Its ending says what: .ndjson or .csv, which `load` reads back; .png (twice as fine as a screen), .svg or
+            .pdf, the chart that `plot` draws.
+
+        Raises
+        ------
+        InputError
+            For another ending, a place that cannot be written, and a picture of what cannot be drawn.
+        """
+        path = Path(path)
+        kind = path.suffix.removeprefix(".").lower()
+        if kind in PICTURES:
+            drawing = import_module(CHARTS)
+            found: Path = drawing.write_picture(drawing.specification(self, mode="paper"), path)
+            return found
+        if kind not in TABLES:
+            known = ", ".join(f".{name}" for name in (*TABLES, *PICTURES))
+            raise InputError(f"`path` of Results.save must end in one of {known}; got {str(path)!r}.")
+        return write_whole(path, self._ndjson() if kind == "ndjson" else self._csv())
+
+    def write(self, folder: str | os.PathLike[str], formats: Iterable[str] = TABLES) -> list[Path]:
+        """Write <folder>/<name>.<format> for each format and return the paths; see `save`."""
+        return [self.save(Path(folder) / f"{self.name}.{kind}") for kind in formats]
 
     def _ndjson(self) -> bytes:
         lines = [as_json({"header": self._stamped()})]
@@ -129,8 +311,8 @@ class Results:
         return {**self.header, "rows": len(self.rows)}
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Results:
-        """Return the results written to `path` (.ndjson or .csv).
+    def load(cls, path: str | os.PathLike[str]) -> Results:
+        """Return the results that were saved to `path` (.ndjson or .csv).
 
         Raises FileFormatError for a file that is missing, truncated or of another kind.
         """
@@ -246,6 +428,15 @@ def as_json(value: Any, *, indent: int | None = None, escape: bool = False) -> s
         return encoder.encode(value)  # most values are plain already, and to find out otherwise costs little
     except (TypeError, ValueError):
         return encoder.encode(plain(value))
+
+
+def _installed(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name} is not installed; `pip install {name}` adds it, .frame() needs nothing."
+        ) from error
 
 
 def _read_ndjson(path: Path) -> tuple[dict[str, Any], list[Row]]:

@@ -14,8 +14,7 @@ from assocmem.contract.arrays import as_array, dtype_name, namespace, require_fi
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Statistic
 from assocmem.contract.numbers import is_whole, stream
-from assocmem.contract.results import Row
-from assocmem.contract.results import Rows as Table
+from assocmem.contract.results import Results, Row
 from assocmem.inputs import checked_targets, value_law
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
@@ -48,8 +47,8 @@ class Measurement:
 
     def __repr__(self) -> str:
         columns = ("head", "preparation", "label", "value", "low", "high", "reason")
-        table = Table({name: row[name] for name in columns} for row in self.capacities)
-        return "\n".join([repr(table), *self.words])
+        table = Results("measured", tuple({name: row[name] for name in columns} for row in self.capacities))
+        return "\n".join([str(table), *self.words])
 
 
 def measure(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from assocmem.contract.results import Row, Rows
+from assocmem.contract.results import Row
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.keys import Keys
 from assocmem.lab.plan import Plan, Sampler, StoreLike, Trials, all_labelled, row
@@ -21,7 +21,7 @@ def curves(
     workers: Workers = None,
     progress: Progress | None = None,
     **settings: Any,
-) -> Rows:
+) -> list[Row]:
     """Return a tidy row for each store, M and place asked: the measured number with its interval, theory beside it.
 
     Parameters
@@ -42,8 +42,8 @@ def curves(
 
     Returns
     -------
-    Rows
-        A list of dicts that prints as a table; columns: see `contract.columns`.
+    list of dict
+        Columns: see `contract.columns`.
 
     Examples
     --------
@@ -59,9 +59,9 @@ def curves(
     return run(plan, workers=workers, progress=progress)
 
 
-def run(plan: Plan, *, workers: Workers = None, progress: Progress | None = None) -> Rows:
+def run(plan: Plan, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
     """Return a tidy row for every place of the plan."""
-    return Rows(row_of(trials, plan) for trials in plan.sampler.draw(plan, workers, progress))
+    return [row_of(trials, plan) for trials in plan.sampler.draw(plan, workers, progress)]
 
 
 def row_of(trials: Trials, plan: Plan) -> Row:

@@ -35,18 +35,23 @@ def write_pictures(
     if unknown:
         raise InputError(f"`formats` must be among {', '.join(FORMATS)}; got {unknown[0]!r}.")
     picture = vl_convert.vegalite_to_svg(dict(spec))  # once for all: the other formats are made of it
-    paths = []
-    for kind in formats:
-        if kind == "png":
-            content = vl_convert.svg_to_png(picture, scale=scale)
-        elif kind == "svg":
-            content = picture.encode()
-        else:
-            content = vl_convert.svg_to_pdf(picture)
-        path = folder / f"{name}.{kind}"
-        write_whole(path, content)
-        paths.append(path)
-    return paths
+    return [write_whole(folder / f"{name}.{kind}", _as(kind, picture, scale)) for kind in formats]
+
+
+def write_picture(spec: Mapping[str, Any], path: Path) -> Path:
+    """Write a chart's specification to one file, of the format that its ending names, and return the path."""
+    import vl_convert
+
+    return write_whole(path, _as(path.suffix[1:].lower(), vl_convert.vegalite_to_svg(dict(spec)), PNG_SCALE))
+
+
+def _as(kind: str, picture: str, scale: float) -> bytes:
+    """Return an SVG picture as the bytes of a file of that kind."""
+    import vl_convert
+
+    if kind == "svg":
+        return picture.encode()
+    return bytes(vl_convert.svg_to_png(picture, scale=scale) if kind == "png" else vl_convert.svg_to_pdf(picture))
 
 
 def script_bundle() -> str:

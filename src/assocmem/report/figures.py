@@ -1,7 +1,8 @@
 """Every chart of the project, defined once: results in, Vega-Lite specification (or Vega-Altair chart) out.
 
 A result names its chart in ``header["view"]``, a dict with the key "kind" ("curves", "panels", "bars",
-"glyphs" or "capacities") and that kind's own settings. Charts read the result's rows and nothing else.
+"glyphs" or "capacities") and that kind's own settings; where it names none, the rows say it (`report.views`). Charts
+read the result's rows and nothing else.
 """
 
 from __future__ import annotations
@@ -12,9 +13,15 @@ from typing import TYPE_CHECKING, Any
 from assocmem.contract.errors import UnknownNameError
 from assocmem.report.canvas import WIDTH, Canvas, Mode, Row, Spec, parameters
 from assocmem.report.curves import curves, panels
+from assocmem.report.export import write_picture
+from assocmem.report.views import view_of
 
 if TYPE_CHECKING:
+    from altair.typing import ChartType
+
     from assocmem.contract.results import Results
+
+__all__ = ["chart", "specification", "write_picture"]
 
 TARGET_COLOUR = "#D55E00"
 MEMORY_COLOUR = "#0072B2"
@@ -24,34 +31,53 @@ AXIS_STYLE = {
 }  # fmt: skip
 
 
-def chart(results: Results, *, mode: Mode = "report") -> Any:
-    """Return the Altair chart of a result, validated.
-
-    Parameters: `results`, whose header names a view; `mode`, see `Mode`.
-    Raises UnknownNameError for a view this version cannot draw.
-    """
+def chart(results: Results, *, mode: Mode = "report", quantity: str | None = None, **settings: Any) -> ChartType:
+    """Return the Altair chart of a result, validated; see `specification`."""
     import altair as alt
 
-    return alt.Chart.from_dict(specification(results, mode=mode))
+    drawn: ChartType = alt.Chart.from_dict(specification(results, mode=mode, quantity=quantity, **settings))
+    return drawn
 
 
-def specification(results: Results, *, mode: Mode = "report") -> Spec:
-    """Return the same chart as a Vega-Lite specification, a JSON-ready dict that holds its own rows.
+def specification(results: Results, *, mode: Mode = "report", quantity: str | None = None, **settings: Any) -> Spec:
+    """Return the chart of a result as a Vega-Lite specification, a JSON-ready dict that holds its own rows.
 
     Altair writes the single layers. They are put together, and their rows added, as plain dicts: Altair would copy
     everything that passes through it many times. Nothing is validated here; the tests validate every chart.
+
+    Parameters
+    ----------
+    results : Results
+        Its header's view names the kind of chart, or it follows from the rows (`report.views`).
+    mode : {"report", "paper", "live"}
+        See `Mode`.
+    quantity : str, optional
+        Of the rows that are drawn, where there are several.
+    settings
+        Of the chart, in place of those of the view; and title, width, height.
+
+    Raises
+    ------
+    UnknownNameError
+        For a kind of chart that this version cannot draw.
+    InputError
+        Where no row can be drawn.
     """
     from altair import SCHEMA_URL
     from altair.utils.schemapi import debug_mode
 
-    view = results.header.get("view") or {}
+    view, rows = dict(results.header.get("view") or {}), list[Row](results.rows)
+    if quantity is not None or "kind" not in view:
+        rows, view = view_of(results, quantity, settings.get("x"))
+    view |= settings
     kind = view.get("kind")
     if kind not in _KINDS:
         known = ", ".join(_KINDS)
         raise UnknownNameError(f"the result {results.name!r} asks for the chart {kind!r}; known are {known}.")
     canvas = Canvas(mode)
     with debug_mode(False):
-        drawn = _KINDS[kind](list(results.rows), view, canvas)
+        drawn = _KINDS[kind](rows, view, canvas)
+    drawn |= {name: view[name] for name in ("title", "width") if name in view}
     config = {**drawn.get("config", {}), "axis": AXIS_STYLE}
     return {"$schema": SCHEMA_URL, **drawn, "config": config, "datasets": canvas.datasets}
 
