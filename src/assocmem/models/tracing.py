@@ -178,24 +178,21 @@ def capture(
     if getattr(network.config, "is_encoder_decoder", False):
         raise InputError(f"{name} models cannot be traced: they have two stacks, an encoder and a decoder.")
     before, training, calls = network.config._attn_implementation, network.training, _CALLS.set([])
-    inputs_of: dict[int, Numbers] = {}
-    hooks = [_mlp_module(network, layer).register_forward_pre_hook(_keeper(inputs_of, layer)) for layer in mlp]
-    try:
-        with _quietly(transformers), torch.no_grad():
-            transformers.AttentionInterface.register(INTERFACE, _noted)
-            transformers.AttentionMaskInterface.register(INTERFACE, transformers.masking_utils.eager_mask)
-            network.set_attn_implementation(INTERFACE)
-            network.eval()(**inputs, **({"use_cache": False} if _caches(network) else {}))
-        found = _CALLS.get()
-    except Exception as error:  # whatever a stranger's network sets off
-        raise InputError(f"the {name} model failed on what it was given: {_first_line(error)}") from error
-    finally:
-        _CALLS.reset(calls)
-        for hook in hooks:
-            hook.remove()
-        with _quietly(transformers):
-            network.set_attn_implementation(before)
-        network.train(training)
+    with mlp_inputs(network, mlp) as inputs_of:
+        try:
+            with _quietly(transformers), torch.no_grad():
+                transformers.AttentionInterface.register(INTERFACE, _noted)
+                transformers.AttentionMaskInterface.register(INTERFACE, transformers.masking_utils.eager_mask)
+                network.set_attn_implementation(INTERFACE)
+                network.eval()(**inputs, **({"use_cache": False} if _caches(network) else {}))
+            found = _CALLS.get()
+        except Exception as error:  # whatever a stranger's network sets off
+            raise InputError(f"the {name} model failed on what it was given: {_first_line(error)}") from error
+        finally:
+            _CALLS.reset(calls)
+            with _quietly(transformers):
+                network.set_attn_implementation(before)
+            network.train(training)
     count = network.config.get_text_config().num_hidden_layers
     if len(found) != count:
         raise InputError(
@@ -205,6 +202,21 @@ def capture(
     layers = tuple(call.checked(layer, name) for layer, call in enumerate(found))
     spelt = tuple(tokens) or tuple(str(i) for i in range(layers[0].queries.shape[1]))
     return Trace(name, spelt, layers, inputs_of, _context(network), tuple(notes))
+
+
+@contextmanager
+def mlp_inputs(network: Any, layers: Sequence[int]) -> Iterator[dict[int, Numbers]]:
+    """Keep what the MLPs of these layers read while the network runs inside the `with`, (n, d) float32 each.
+
+    Raises InputError where the network's MLPs are not known.
+    """
+    inputs: dict[int, Numbers] = {}
+    hooks = [_mlp_module(network, layer).register_forward_pre_hook(_keeper(inputs, layer)) for layer in layers]
+    try:
+        yield inputs
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @dataclass(frozen=True, eq=False)
