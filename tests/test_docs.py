@@ -24,6 +24,7 @@ import assocmem
 from assocmem import stores, theory
 from assocmem.checks import contract
 from assocmem.cli import app
+from assocmem.contract.errors import InputError
 from assocmem.maps.activations import Constant
 from assocmem.stores import entry, make_store
 
@@ -37,6 +38,12 @@ def modules():
     """Return the names of all modules, except what the page's readers run in the page."""
     found = pkgutil.walk_packages(assocmem.__path__, "assocmem.")
     return sorted(m.name for m in found if not m.name.startswith(("assocmem.page.static", "assocmem.__main__")))
+
+
+@pytest.fixture(autouse=True)
+def beside(monkeypatch):
+    """Let scripts of docs/ import what lies beside them, as they do when run."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
 
 
 def loaded(path, name):
@@ -137,8 +144,9 @@ def test_every_command_in_a_document_exists_with_its_options(page, line):
         assert not word.startswith("--") or word.partition("=")[0] in taken, word
 
 
-def test_the_documents_are_current():
+def test_the_documents_are_current(monkeypatch):
     done = loaded(ROOT / "docs" / "generate.py", "docs_generate")
+    monkeypatch.setattr(done, "ill_told", list)  # has a test of its own
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         status = done.main(check=True)
@@ -156,25 +164,87 @@ def test_the_check_of_the_documents_finds_what_is_wrong(tmp_path, monkeypatch):
     readme.write_text(readme.read_text().replace("| `softmax` |", "| `hardmax` |") + "\n[gone](docs/gone.md)\n")
     (tmp_path / "LICENSE").touch()
 
-    def bare():
-        return None
-
     monkeypatch.setattr(generate, "ROOT", tmp_path)
-    monkeypatch.setattr(theory, "bare", bare, raising=False)
-    monkeypatch.setattr(theory, "__all__", [*theory.__all__, "bare"])
+    monkeypatch.setattr(generate, "ill_told", lambda: ["assocmem.theory.bare: it has no docstring"])
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         status = generate.main(check=True)
     assert status == 1
     assert "README.md: the part 'stores' is not what the code says" in said.getvalue()
     assert "broken link: README.md -> docs/gone.md" in said.getvalue()
-    assert "assocmem.theory.bare has no docstring" in said.getvalue()
+    assert "assocmem.theory.bare: it has no docstring" in said.getvalue()
     with contextlib.redirect_stdout(io.StringIO()):
         generate.main(check=False)
     assert "| `softmax` |" in readme.read_text()
     readme.write_text(readme.read_text().replace("<!-- end: stores -->", ""))
     with pytest.raises(SystemExit, match="are missing"):
         generate.main(check=True)
+
+
+def test_docstrings_of_public_names_are_in_one_form():
+    pytest.importorskip("numpydoc")
+    told = loaded(ROOT / "docs" / "docstrings.py", "docstrings_twin")
+    assert told.ill_told() == []
+    names = {name for name, _, _ in told.public()}
+    methods = {"assocmem.Memory.write", "assocmem.Store.scan", "assocmem.stores.names"}
+    assert methods | {f"assocmem.stores.{kind}" for kind in stores._classes()} <= names
+
+
+TOLD = """Return twice a number.
+
+Parameters
+----------
+x : float
+    Any.
+
+Returns
+-------
+float
+    Twice of it.
+
+Raises
+------
+ValueError
+    For text.
+
+Examples
+--------
+>>> 1 + 1
+2
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "fault"),
+    [
+        (TOLD, "", "no docstring"),
+        ("number.\n", "number\n", "SS03"),
+        ("number.\n", "number,\nany.\n", "SS06"),
+        ("x : float", "y : float", "PR01"),
+        ("x : float", "x: float", "PR10"),
+        ("    Any.", "    Any", "PR09"),
+        ("Returns\n-------\nfloat\n    Twice of it.\n\n", "", "RT01"),
+        ("Returns\n-------", "Gives\n-----", "RT01"),
+        ("Raises\n------\nValueError\n    For text.\n\n", "", "raises InputError"),
+        ("ValueError", "KeyError", "raises InputError"),
+        ("Examples\n--------\n>>> 1 + 1\n2\n", "", "no example"),
+        ("Returns\n-------", "Returns\n-----", "underline"),
+    ],
+)
+def test_a_docstring_in_another_form_is_refused(right, wrong, fault):
+    pytest.importorskip("numpydoc")
+    told = loaded(ROOT / "docs" / "docstrings.py", "docstrings_twin")
+
+    def twice(x):
+        if isinstance(x, str):
+            raise InputError("x")
+        return x + x
+
+    twice.__doc__ = TOLD
+    assert told.faults("assocmem.twice", twice) == []
+    twice.__doc__ = TOLD.replace(right, wrong)
+    assert twice.__doc__ != TOLD
+    assert any(fault in said for said in told.faults("assocmem.twice", twice)), told.faults("assocmem.twice", twice)
 
 
 def documented_in_bases(node):

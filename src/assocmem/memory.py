@@ -28,20 +28,34 @@ if TYPE_CHECKING:
 class Memory:
     """An associative memory that is written to and asked: a store with the state that it has learned.
 
-    Parameters
-    ----------
-    store: a registered key such as "softmax" (`assocmem.stores.names()` lists them), or a Store.
-    d_k, d_v: widths of keys and values; taken from the first write where left out.
-    batch: leading axes (sequences, heads) of everything that is written.
-    like: array whose library, device and dtype the state follows; the first write decides otherwise.
-    state_dtype: name of the dtype to keep the state in, for those who study rounding.
-    normalise: divide every key and query by its length first (rows of length zero are refused).
-    settings: of the store, such as beta=8.0. Checkers know those that registered stores declare; a store of one's own
-        with others is given made: Memory(MyStore(gain=2)).
-
     A write that fails changes nothing. Writes from several threads are all kept; a pickled Memory (as sent to another
     process) is an independent copy, whose writes reach this one only through `merge`.
 
+    Parameters
+    ----------
+    store : str or Store
+        A registered key such as "softmax" (`assocmem.stores.names()` lists them), or a Store.
+    d_k, d_v : int, optional
+        Widths of keys and values; taken from the first write where left out.
+    batch : tuple of int
+        Leading axes (sequences, heads) of everything that is written.
+    like : array, optional
+        Its library, device and dtype the state follows; the first write decides otherwise.
+    state_dtype : str, optional
+        Name of the dtype to keep the state in, for those who study rounding.
+    normalise : bool
+        Divide every key and query by its length first (rows of length zero are refused).
+    **settings
+        Of the store, such as beta=8.0. Checkers know those that registered stores declare; a store of one's own with
+        others is given made: Memory(MyStore(gain=2)).
+
+    Raises
+    ------
+    InputError, UnknownNameError
+        For settings and sizes out of range, and a key that is not registered.
+
+    Examples
+    --------
     >>> memory = Memory("softmax", beta=8.0)
     >>> memory.write([[1.0, 0.0], [0.0, 1.0]], [[3.0], [5.0]])
     >>> memory.write([0.6, 0.8], [7.0])
@@ -78,12 +92,20 @@ class Memory:
 
         Parameters
         ----------
-        keys: (*batch, n, d_k), or (d_k,) for a single pair; values: (*batch, n, d_v), or (d_v,). Arrays of one
-            library, or Python sequences of numbers, which take the dtype of what is stored. A memory kept in another
-            library copies NumPy's arrays.
-        extras: the further arrays that the store takes (`traits.extras`).
+        keys : array (*batch, n, d_k), or (d_k,) for a single pair
+            Of any library, or Python sequences of numbers, which take the dtype of what is stored. A memory kept in
+            another library copies NumPy's arrays.
+        values : array (*batch, n, d_v), or (d_v,)
+            Of the same library.
+        **extras : array
+            The further arrays that the store takes (`traits.extras`).
 
-        Raises InputError for shapes that do not fit, NonFiniteError for NaN or infinity; nothing is changed then.
+        Raises
+        ------
+        InputError
+            For shapes that do not fit; nothing is changed then.
+        NonFiniteError
+            For NaN or infinity; nothing is changed then.
         """
         with self._lock:
             state, keys, values = self._pairs(keys, values)
@@ -96,13 +118,24 @@ class Memory:
 
         Parameters
         ----------
-        queries: (..., m, d_k), or (d_k,) for a single query.
-        return_weights: also return the weights of the stored pairs (recall is weights @ values); for stores that
-            keep their pairs.
-        mask: boolean (..., m, n), or (n,), True where a query may see a pair; for stores that take masks.
-        options: of the recall, as the store's traits declare them.
+        queries : array (..., m, d_k), or (d_k,) for a single query
+            As the keys of `write`.
+        return_weights : bool
+            Also return the weights of the stored pairs (recall is weights @ values); for stores that keep their pairs.
+        mask : bool array (..., m, n), or (n,), optional
+            True where a query may see a pair; for stores that take masks.
+        **options
+            Of the recall, as the store's traits declare them.
 
-        Returns (..., m, d_v), for a single query (*batch, d_v), or the tuple of that and weights (..., m, n).
+        Returns
+        -------
+        array (..., m, d_v), for a single query (*batch, d_v), or a tuple
+            The values; or them and the weights (..., m, n).
+
+        Raises
+        ------
+        InputError, NonFiniteError, RecallOverflowError
+            As `Store.ask`.
         """
         queries, single = self._queries(queries, self.state)
         mask = self._own(mask, "mask")
@@ -116,9 +149,19 @@ class Memory:
     def ask(
         self, queries: Array, *, want: Want | Iterable[Want] = (), mask: Array | None = None, **options: Any
     ) -> Recall:
-        """Return the whole recall of queries (..., m, d_k) or (d_k,): its values, and what else is wanted of it.
+        """Return the whole recall of queries: its values, and what else is wanted of it.
 
-        Parameters as for `Store.ask`; the recall of a single query has m = 1.
+        Parameters
+        ----------
+        queries : array (..., m, d_k) or (d_k,)
+            The recall of a single query has m = 1.
+        want, mask, **options
+            As for `Store.ask`.
+
+        Returns
+        -------
+        Recall
+            Values (..., m, d_v), and what was wanted.
         """
         queries, mask = self._queries(queries, self.state)[0], self._own(mask, "mask")
         return self._store.ask(self.state, queries, mask=mask, want=want, **options)
@@ -126,7 +169,20 @@ class Memory:
     def merge(self, *others: Memory) -> Memory:
         """Return a new Memory that holds this one's pairs and those of `others`, in order; none of them changes.
 
-        Raises InputError where stores or sizes differ, or where the store's states cannot be joined.
+        Parameters
+        ----------
+        *others : Memory
+            Of the same store and sizes.
+
+        Returns
+        -------
+        Memory
+            A new one.
+
+        Raises
+        ------
+        InputError
+            Where stores or sizes differ, or where the store's states cannot be joined.
         """
         for other in others:
             if not isinstance(other, Memory):
@@ -137,7 +193,18 @@ class Memory:
         return self._copy(self._store.merge(*filled) if filled else None)
 
     def forget(self, keys: Array, values: Array) -> None:
-        """Take out pairs that were written before, given as they were written; for stores that can."""
+        """Take out pairs that were written before; for stores that can.
+
+        Parameters
+        ----------
+        keys, values : array
+            As they were written.
+
+        Raises
+        ------
+        InputError
+            As `Store.forget`; nothing is changed then.
+        """
         with self._lock:
             state, keys, values = self._pairs(keys, values)
             self._state = self._store.forget(state, keys, values)
@@ -195,10 +262,26 @@ class Memory:
     # ------------------------------------------------------------------ files and copies
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything to a .safetensors file, whole or not at all; return its path.
+        """Write everything to a .safetensors file, whole or not at all.
 
-        Raises InputError where nothing is known yet, where the store holds a Python function, and where the folder
-        cannot be written. Cost: one copy of the numbers to disk.
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+
+        Raises
+        ------
+        InputError
+            Where nothing is known yet, where the store holds a Python function, and where the folder cannot be written.
+
+        Notes
+        -----
+        Cost: one copy of the numbers to disk.
         """
         if not isinstance(path, str | os.PathLike):
             raise InputError(f"`path` of Memory.save must be a text or a path; got {path!r}.")
@@ -215,15 +298,31 @@ class Memory:
         like: Array | None = None,
         **settings: Any,
     ) -> Memory:
-        """Return the Memory that was saved to `path`, every number bit for bit.
+        """Return the Memory that was saved to a file, every number bit for bit.
 
         Parameters
         ----------
-        store, d_k, d_v, settings: what is expected; a file that holds something else is refused.
-        like: array whose library and device the state comes in; without it the library it was saved from where that
-            is imported already, else NumPy.
+        path : str or path
+            The file.
+        store, d_k, d_v
+            As for Memory: what is expected; a file that holds something else is refused.
+        like : array, optional
+            The state comes in its library and on its device; without it in the library it was saved from where that is
+            imported already, else in NumPy.
+        **settings
+            Of the store that is expected.
 
-        Raises FileFormatError where the file is missing, damaged or of another kind, or holds another store or size.
+        Returns
+        -------
+        Memory
+            The memory.
+
+        Raises
+        ------
+        FileFormatError
+            Where the file is missing, damaged or of another kind, or holds another store or size.
+        InputError
+            For a path of another type.
         """
         if not isinstance(path, str | os.PathLike):
             raise InputError(f"`path` of Memory.load must be a text or a path; got {path!r}.")

@@ -1,12 +1,4 @@
-"""The store contract as library code: small named checks that any store, ours or a stranger's, is held to.
-
->>> from assocmem import make_store
->>> report = check(make_store("outer-product"), only=("split-law", "order"))
->>> report.passed
-('order', 'split-law')
->>> print(report.text())
-OuterProduct keeps the contract: 2 checks passed.
-"""
+"""The store contract as library code: small named checks that any store, ours or a stranger's, is held to."""
 
 from __future__ import annotations
 
@@ -107,16 +99,42 @@ def checks() -> tuple[Check, ...]:
 def check(store: Store, *, xp: Any = None, only: str | tuple[str, ...] | None = None) -> Report:
     """Hold a store to the contract and say in words where it fails.
 
+    Everything is drawn from fixed streams, so a report repeats. Checks that do not apply (masks for a store that
+    does not keep its pairs) pass.
+
     Parameters
     ----------
-    store: any instance of Store. Its traits decide which keys and extras are drawn.
-    xp: array library to try it in (numpy, torch, array_api_strict, or any of the array API standard);
-        NumPy by default.
-    only: name or names of the checks to run; all by default.
+    store : Store
+        Any instance. Its traits decide which keys and extras are drawn.
+    xp : namespace, optional
+        Array library to try it in (numpy, torch, array_api_strict, or any of the array API standard); NumPy by default.
+    only : str or tuple of str, optional
+        The checks to run; all by default.
 
-    Everything is drawn from fixed streams, so a report repeats. Checks that do not apply (masks for a store that
-    does not keep its pairs) pass. Raises InputError where `store` is no Store, UnknownNameError for an unknown
-    check. Cost: a few hundred writes and recalls of a few pairs, about 0.1 s in NumPy.
+    Returns
+    -------
+    Report
+        The checks that passed, and every finding of those that did not.
+
+    Raises
+    ------
+    InputError
+        Where `store` is no Store.
+    UnknownNameError
+        For an unknown check.
+
+    Notes
+    -----
+    Cost: a few hundred writes and recalls of a few pairs, about 0.1 s in NumPy.
+
+    Examples
+    --------
+    >>> from assocmem import make_store
+    >>> report = check(make_store("outer-product"), only=("split-law", "order"))
+    >>> report.passed
+    ('order', 'split-law')
+    >>> print(report.text())
+    OuterProduct keeps the contract: 2 checks passed.
     """
     if not isinstance(store, Store):
         raise InputError(

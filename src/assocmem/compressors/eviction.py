@@ -112,8 +112,9 @@ class KVzip(Evictor):
     kept, where the authors' strict threshold keeps one row fewer.
     """
 
-    repeat_keys: Any = None
-    """Keys (h_k, m, d_k) of the repeated text, at the positions of the queries, each seen from its position on."""
+    repeat_keys: Annotated[
+        Any, Help("keys (h_k, m, d_k) of the repeated text, at the queries' positions, each seen from its position on")
+    ] = None
 
     def scores(self, cache: Cache) -> Floats:
         """Return the largest weight that a query gives."""
@@ -143,7 +144,7 @@ class CaM(Compressor):
     Memory-efficient LLMs Inference", ICML; the rule is from memory. Keys stay as they are.
     """
 
-    by: Evictor = field(default_factory=HeavyHitters)
+    by: Annotated[Evictor, Help("chooses the rows that stay")] = field(default_factory=HeavyHitters)
     into: Annotated[int, COUNT, Help("rows that an evicted one is merged into")] = 8
     seed: Annotated[int, Interval(ge=0), Help("of the draws")] = 0
 

@@ -162,6 +162,13 @@ def assume_finite() -> Iterator[None]:
 
     They cost a pass over the numbers, on a GPU a synchronisation a call. NaN or infinity then spreads unannounced.
 
+    Yields
+    ------
+    None
+        For a `with` statement.
+
+    Examples
+    --------
     >>> with assume_finite():
     ...     require_finite(np.array([[np.nan]]), "keys", np)
     """

@@ -36,7 +36,15 @@ class RecallOverflowError(AssocmemError, OverflowError):
 
 
 class DivergedError(AssocmemError, ArithmeticError):
-    """A write made the state grow without bound; `step` is the first bad pair."""
+    """A write made the state grow without bound.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    step : int
+        The first bad pair.
+    """
 
     def __init__(self, message: str, *, step: int) -> None:
         super().__init__(message)

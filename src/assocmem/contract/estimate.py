@@ -10,9 +10,28 @@ Statistic = Literal["rms", "median", "mean"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured number with its 95 % interval (None where n_trials < 2) and everything needed to repeat it.
+    """A measured number with its 95 % interval and everything needed to repeat it.
 
-    heaviest: of a mean or rms, the share of the sum that comes from the one largest trial.
+    Parameters
+    ----------
+    value : float or None
+        None where there is none; `reason` says why.
+    low, high : float or None
+        Limits of the interval; None where n_trials < 2.
+    n_trials, seed : int
+        How often it was measured, and by which streams.
+    definition : str
+        The quantity in words; numbers of two definitions never share a column.
+    statistic : str
+        Over trials: "rms", "median", "mean", "share" and others.
+    sampler, method : str
+        How trials were drawn, and how the interval was found.
+    level : float
+        Of the interval.
+    reason : str
+        Why a number is missing.
+    heaviest : float or None
+        Of a mean or rms, the share of the sum that comes from the one largest trial.
     """
 
     value: float | None
@@ -29,7 +48,18 @@ class Estimate:
     heaviest: float | None = None
 
     def renamed(self, **changes: Any) -> Estimate:
-        """Return a copy with some fields replaced."""
+        """Return a copy with some fields replaced.
+
+        Parameters
+        ----------
+        **changes
+            Fields by name.
+
+        Returns
+        -------
+        Estimate
+            The copy.
+        """
         return replace(self, **changes)
 
 
@@ -37,9 +67,22 @@ class Estimate:
 class Prediction:
     """A number that theory gives: its statistic, the regime it holds in, its source, and how exact it is.
 
-    log_value: natural logarithm of the value, finite also where `value` over- or underflows.
-    exact: False for labelled approximations. error: bound on the relative error of the numerical evaluation.
-    value is None where there is no theory (or no finite answer); `reason` then says why.
+    Parameters
+    ----------
+    quantity : str
+        What is predicted.
+    value : float or None
+        None where there is no theory (or no finite answer); `reason` then says why.
+    statistic, regime, source : str
+        Over draws of what; where it holds; where it comes from.
+    log_value : float or None
+        Natural logarithm of the value, finite also where `value` over- or underflows.
+    exact : bool
+        False for labelled approximations.
+    error : float or None
+        Bound on the relative error of the numerical evaluation.
+    reason : str
+        Why there is no value.
     """
 
     quantity: str

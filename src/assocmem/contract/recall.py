@@ -139,8 +139,12 @@ Weights: TypeAlias = Dense | TopK
 class Recall:
     """What a memory answers.
 
-    values: (..., m, d_v), zeros for a query that finds nothing. weights, mass, trace: as far as they were wanted and
-    the store has them (a store may add what costs it nothing).
+    Parameters
+    ----------
+    values : array (..., m, d_v)
+        Zeros for a query that finds nothing.
+    weights, mass, trace : Weights, Mass, Trace or None
+        As far as they were wanted and the store has them (a store may add what costs it nothing).
     """
 
     values: Array

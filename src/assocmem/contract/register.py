@@ -26,12 +26,24 @@ class Variant:
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered store.
+    """One registered store, as `register` made it.
 
-    key: its public name. variants: the class that it makes, the first by default; where there are several, `choice` is
-    the setting that chooses. defaults: other ones than the class's. family: the file's noun. label: its name in prose
-    and charts. colour: its own as #RRGGBB, "" for one that charts choose. article: its place among the stores whose
-    figures the article shows (1, 2, ...), 0 for all others. usual: measured where no store is named.
+    Parameters
+    ----------
+    key : str
+        Its public name.
+    variants : tuple of Variant
+        The classes that it makes, the first by default.
+    summary : str
+        One sentence.
+    choice : Setting or None
+        The setting that chooses, where there are several variants.
+    defaults : mapping
+        Other ones than the class's.
+    family : str
+        The file's noun.
+    label, colour, article, usual
+        As `register` takes them.
     """
 
     key: str
@@ -70,7 +82,23 @@ class Entry:
         return tuple(sorted(found.values(), key=lambda setting: setting.tuning))
 
     def make(self, **settings: Any) -> Store:
-        """Return the store with the given settings; InputError for one that it does not take."""
+        """Return the store with the given settings.
+
+        Parameters
+        ----------
+        **settings
+            By name.
+
+        Returns
+        -------
+        Store
+            Of the chosen class.
+
+        Raises
+        ------
+        InputError
+            For a setting that it does not take, or a value out of range.
+        """
         takes = {setting.name: setting for setting in self.settings} if settings else {}
         for name in settings:
             if name not in takes:
@@ -104,10 +132,33 @@ def register(
     article: int = 0,
     usual: bool = False,
 ) -> None:
-    """Add a store to the register under `key` (lower case, words joined by hyphens).
+    """Add a store to the register.
 
-    Parameters: choice, name and help of the setting that chooses between several variants by their `when`; the rest is
-    as in `Entry`. Left out, the summary is the class's and the label the key's words.
+    Parameters
+    ----------
+    key : str
+        Its public name: lower case, words joined by hyphens.
+    *variants : type or Variant
+        The class that it makes; where there are several, the first by default.
+    summary : str
+        One sentence; by default the class's.
+    choice : (str, str), optional
+        Name and help of the setting that chooses between several variants by their `when`.
+    defaults : mapping
+        Other ones than the class's.
+    label : str
+        Its name in prose and charts; by default the key's words.
+    colour : str
+        Its own as #RRGGBB, "" for one that charts choose.
+    article : int
+        Its place among the stores whose figures the article shows (1, 2, ...), 0 for all others.
+    usual : bool
+        Measured where no store is named.
+
+    Raises
+    ------
+    InputError
+        Where the key is registered already.
     """
     if key in entries:
         raise InputError(f"the store key {key!r} is registered twice.")

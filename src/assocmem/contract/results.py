@@ -222,8 +222,13 @@ class Results:
             What to draw where there are rows of several, such as "ratio" of a capacity; the answer by default.
         mode : {"report", "paper"}
             Whether a click on the legend picks a series.
-        view
+        **view
             Settings of the chart, such as x="d_k", x_title, y_title, title, width, height, order (labels).
+
+        Returns
+        -------
+        Chart
+            Of altair.
 
         Raises
         ------

@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
@@ -207,7 +207,7 @@ class Setting:
 
 
 _SHARED = ("unit", "none", "per_pair", "log")
-_WORDS: dict[type, str] = {bool: "True or False", str: "a text", Callable: "a function"}  # type: ignore[dict-item]
+_WORDS: dict[type, str] = {bool: "True or False", object: "any object", str: "a text", Callable: "a function"}  # type: ignore[dict-item]
 
 
 class WithSettings:
@@ -367,12 +367,18 @@ def _told(kind: type) -> str:
         if field is None:
             continue
         if (setting := _setting(name, field, note)).help:
-            told.append(setting)
+            told.append((field.kw_only is True, setting))
     if not told:
         return kind.__doc__ or ""
-    lines = ["Parameters", "----------"]
-    for setting in sorted(told, key=lambda one: one.tuning):
-        lines += [f"{setting.name} : {setting.words}{setting.told_default}", f"    {setting.meaning}"]
-    at = re.search(r"^(>>> |[A-Z][a-z]+\n-{4,}$)", text, re.M)
+    lines: list[str] = []
+    for _, setting in sorted(told, key=lambda one: one[0]):  # as the signature has them
+        lines += [f"{setting.name} : {setting.words}{setting.told_default}", f"    {setting.meaning}."]
+    return with_section(text, "Parameters", lines, before="[A-Z][a-z]+")
+
+
+def with_section(text: str, title: str, lines: Iterable[str], before: str) -> str:
+    """Return a clean docstring with a section more, in front of the first whose title matches `before`."""
+    at = re.search(rf"^{before}\n-{{4,}}$", text, re.M)
     place = len(text) if at is None else at.start()
-    return f"{text[:place].rstrip()}\n\n" + "\n".join(lines) + ("\n\n" + text[place:] if text[place:] else "")
+    section = "\n".join([title, "-" * len(title), *lines])
+    return "\n\n".join(part for part in (text[:place].rstrip(), section, text[place:].rstrip()) if part) + "\n"

@@ -18,13 +18,34 @@ class State:
 
     Made by `Store.empty` and `Store.write`. `state[name]` is an array, or all rows of that name in the slots.
 
-    arrays: the learned numbers by name, batch axes first, without those in the slots.
-    n: pairs written so far (a whole number >= 0).
-    io_dtype: promoted dtype of everything written, in which recalls are returned.
-    dtype: dtype of the floating arrays.
-    pinned: whether namespace and dtype were fixed by `empty(like=...)`; else the first write fixes them.
-    kind: the maker's name (`Store.maker`); stores of another refuse it. "" where that is not known.
-    memo: what was worked out from the state and may be again, such as the solution of a system.
+    Parameters
+    ----------
+    arrays : mapping
+        The learned numbers by name, batch axes first, without those in the slots.
+    n : int
+        Pairs written so far, >= 0.
+    d_k, d_v : int
+        Widths of keys and values.
+    batch : tuple of int
+        Leading axes of everything that is written.
+    xp : namespace
+        The array library.
+    dtype : dtype
+        Of the floating arrays.
+    io_dtype : dtype
+        Promoted dtype of everything written, in which recalls are returned.
+    device : device or None
+        Where the arrays are, in the library's words.
+    pinned : bool
+        Whether namespace and dtype were fixed by `empty(like=...)`; else the first write fixes them.
+    state_dtype : str or None
+        The dtype that `empty` was asked to keep the state in.
+    slots : Slots or None
+        The rows that are kept for every pair.
+    kind : str
+        The maker's name (`Store.maker`); stores of another refuse it. "" where that is not known.
+    memo : dict
+        What was worked out from the state and may be again, such as the solution of a system.
     """
 
     arrays: Mapping[str, Array]
@@ -60,14 +81,36 @@ class State:
         return {**self.arrays, **rows}
 
     def after(self, arrays: Mapping[str, Array], n: int, slots: Slots | None = None) -> State:
-        """Return the state with n pairs, these arrays and these slots."""
+        """Return the state with n pairs, these arrays and these slots.
+
+        Parameters
+        ----------
+        arrays, n, slots
+            As of a State; all else stays.
+
+        Returns
+        -------
+        State
+            A new one.
+        """
         return State(
             arrays, n, self.d_k, self.d_v, self.batch, self.xp, self.dtype, self.io_dtype, self.device, self.pinned,
             self.state_dtype, slots, self.kind,
         )  # fmt: skip
 
     def astype(self, dtype: DType, io_dtype: DType) -> State:
-        """Return the state with its floating numbers in `dtype` and recalls in `io_dtype`."""
+        """Return the state with its floating numbers in another dtype.
+
+        Parameters
+        ----------
+        dtype, io_dtype : dtype
+            Of its numbers, and of recalls.
+
+        Returns
+        -------
+        State
+            A new one.
+        """
         xp = self.xp
         arrays = {
             name: xp.astype(a, dtype) if xp.isdtype(a.dtype, "real floating") and a.dtype != dtype else a
@@ -86,20 +129,51 @@ class State:
             object.__setattr__(self, name, importlib.import_module(value) if name == "xp" else value)
 
     def zeros(self, *shape: int) -> Array:
-        """Return zeros of the state's dtype and device, shape ``(*batch, *shape)``."""
+        """Return zeros of the state's dtype and device.
+
+        Parameters
+        ----------
+        *shape : int
+            Axes after those of the batch.
+
+        Returns
+        -------
+        array (*batch, *shape)
+            Of the state's library.
+        """
         return self.xp.zeros((*self.batch, *shape), dtype=self.dtype, device=self.device)
 
     def eye(self, size: int) -> Array:
-        """Return identity matrices of the state's dtype and device, shape ``(*batch, size, size)``."""
+        """Return identity matrices of the state's dtype and device.
+
+        Parameters
+        ----------
+        size : int
+            Rows and columns.
+
+        Returns
+        -------
+        array (*batch, size, size)
+            Of the state's library; not to be written to.
+        """
         eye = self.xp.eye(size, dtype=self.dtype, device=self.device)
         return self.xp.broadcast_to(eye, (*self.batch, size, size))
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Keys (..., n, d_k) and values (..., n, d_v) to be stored, row i of one belonging to row i of the other.
+    """Keys and values to be stored, row i of one belonging to row i of the other.
 
-    `law` says in words how they were drawn or where they were read from.
+    Parameters
+    ----------
+    keys : array (..., n, d_k)
+        Of any array library.
+    values : array (..., n, d_v)
+        Of the same.
+    law : str
+        How they were drawn or where they were read from, in words.
+    extras : mapping
+        The further arrays of a write by name.
     """
 
     keys: Array

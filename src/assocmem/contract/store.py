@@ -10,8 +10,10 @@ hook sees it (`contract.validation`); a family implements three hooks on checked
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +28,7 @@ from assocmem.contract.cost import Cost
 from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError, RoundingWarning, warn
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
-from assocmem.contract.settings import WithSettings
+from assocmem.contract.settings import WithSettings, with_section
 from assocmem.contract.slots import DenseSlots, Rows
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
@@ -51,6 +53,13 @@ class Store(WithSettings, ABC):
     source: ClassVar[Source | None] = None
     cost: ClassVar[Cost | None] = None
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        source = vars(cls).get("source")
+        if cls.__doc__ and isinstance(source, Source):
+            lines = textwrap.wrap(source.cited, 110)
+            cls.__doc__ = with_section(inspect.cleandoc(cls.__doc__), "References", lines, before="Examples")
+
     @property
     @abstractmethod
     def traits(self) -> Traits:
@@ -62,30 +71,80 @@ class Store(WithSettings, ABC):
         return Capabilities()
 
     def init(self, state: State) -> Mapping[str, Array | Rows]:
-        """Return the arrays of a store that holds nothing (sizes, dtype and namespace are the state's).
+        """Return the arrays of a store that holds nothing.
 
         `Rows(width)` in place of an array stands for a row that is kept for every pair. By default those are keys and
         values: a store that keeps its pairs as they come implements `get` alone.
+
+        Parameters
+        ----------
+        state : State
+            Sizes, dtype and namespace; no arrays.
+
+        Returns
+        -------
+        mapping
+            Arrays, or Rows, by name.
         """
         return {"keys": Rows(state.d_k), "values": Rows(state.d_v)}
 
     def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Mapping[str, Array] | State:
-        """Return the arrays after writing keys (*batch, n, d_k) and values (*batch, n, d_v), n >= 1, in order.
+        """Return the arrays after writing pairs in order.
 
-        Where a row is kept for every pair, return those of the new pairs (*batch, n, width), which are appended.
+        Parameters
+        ----------
+        state : State
+            Before them.
+        keys : array (*batch, n, d_k)
+            n >= 1, checked, in the state's dtype.
+        values : array (*batch, n, d_v)
+            Likewise.
+        **extras : array
+            As the traits declare them.
+
+        Returns
+        -------
+        mapping or State
+            Arrays by name; where a row is kept for every pair, those of the new pairs (*batch, n, width), which are
+            appended.
         """
         return {"keys": keys, "values": values}
 
     @abstractmethod
     def get(self, state: State, queries: Array, ask: Ask) -> Recall | Array:
-        """Return the recall of queries (..., m, d_k), values (..., m, d_v); the state's batch broadcasts against '...'.
+        """Return the recall of queries.
 
         A store whose capabilities give something hands out what `ask.want` names of it; one that takes masks obeys
         `ask.visible`. Where there is neither, the values will do.
+
+        Parameters
+        ----------
+        state : State
+            Its batch broadcasts against the leading axes of the queries.
+        queries : array (..., m, d_k)
+            Checked, in the state's dtype.
+        ask : Ask
+            What is asked beside the queries.
+
+        Returns
+        -------
+        Recall or array (..., m, d_v)
+            With what was wanted, or the values alone.
         """
 
     def form(self, d_k: int) -> Form | None:
-        """Return how recall depends on the pairs, for keys of width d_k; None where none of the forms says it."""
+        """Return how recall depends on the pairs.
+
+        Parameters
+        ----------
+        d_k : int
+            Width of the keys.
+
+        Returns
+        -------
+        Form or None
+            None where none of the forms says it.
+        """
         return None
 
     # ------------------------------------------------------------------ the public contract
@@ -103,13 +162,28 @@ class Store(WithSettings, ABC):
 
         Parameters
         ----------
-        d_k, d_v: widths of keys and values, whole numbers >= 0.
-        batch: leading axes (sequences, heads) shared by everything that is written.
-        like: array whose library, device and dtype the state follows; without it the first write decides.
-        state_dtype: name of the dtype to keep the state in ("bfloat16", ...), for those who study rounding;
-            by default float32 for half precision and the data's own dtype otherwise.
+        d_k, d_v : int
+            Widths of keys and values, >= 0.
+        batch : tuple of int
+            Leading axes (sequences, heads) shared by everything that is written.
+        like : array, optional
+            Its library, device and dtype the state follows; without it the first write decides.
+        state_dtype : str, optional
+            Name of the dtype to keep the state in ("bfloat16", ...), for those who study rounding; by default float32
+            for half precision and the data's own dtype otherwise.
 
-        Raises InputError for negative or fractional sizes, and for those that do not fit into memory.
+        Returns
+        -------
+        State
+            With n = 0.
+
+        Raises
+        ------
+        InputError
+            For negative or fractional sizes, for those that do not fit into memory, and for widths that the store does
+            not take.
+        DTypeError
+            For a `state_dtype` that is no name of a floating dtype.
         """
         d_k, d_v = _size("d_k", d_k, self), _size("d_v", d_v, self)
         batch = _batch(batch, self)
@@ -163,11 +237,28 @@ class Store(WithSettings, ABC):
 
         Parameters
         ----------
-        state: a state of this store.
-        keys: (*batch, n, d_k); values: (*batch, n, d_v), of the same n >= 0 and the same array library.
-        extras: the per-pair arrays that the store's traits declare.
+        state : State
+            Of this store.
+        keys : array (*batch, n, d_k)
+            n >= 0.
+        values : array (*batch, n, d_v)
+            Of the same array library.
+        **extras : array
+            The per-pair arrays that the store's traits declare.
 
-        Raises InputError for shapes that do not fit, NonFiniteError for NaN or infinity.
+        Returns
+        -------
+        State
+            A new one.
+
+        Raises
+        ------
+        InputError
+            For shapes that do not fit.
+        NonFiniteError
+            For NaN or infinity.
+        DivergedError
+            Where the state leaves the range of its dtype.
         """
         if not extras and self._fits(state, keys, values):
             with ar.own_arithmetic(state.xp, state.device):
@@ -247,16 +338,30 @@ class Store(WithSettings, ABC):
 
         Parameters
         ----------
+        state : State
+            Of this store; one that holds nothing recalls zeros.
         queries : array (..., m, d_k)
             The leading axes broadcast against the state's batch axes.
-        mask : boolean array (..., m, n), optional
+        mask : bool array (..., m, n), optional
             True where a query may see a pair; for stores that take masks.
-        want : "weights", "mass" or "trace", or several of them
+        want : {"weights", "mass", "trace"} or several of them
             Weights (..., m, n) take memory that grows with m n.
-        options : numbers
-            The settings of a recall that the store's traits declare.
+        **options
+            Numbers: the settings of a recall that the store's traits declare.
 
-        A store that holds nothing recalls zeros. Raises InputError, NonFiniteError, RecallOverflowError.
+        Returns
+        -------
+        Recall
+            Values (..., m, d_v), and what was wanted.
+
+        Raises
+        ------
+        InputError
+            For shapes, wishes and options that do not fit.
+        NonFiniteError
+            For NaN or infinity.
+        RecallOverflowError
+            Where the recall leaves the range of its dtype.
         """
         queries = valid.checked_queries(self, state, queries)
         asked = valid.checked_ask(self, state, queries, mask, want, options)
@@ -264,7 +369,18 @@ class Store(WithSettings, ABC):
         return self._got(state, valid.as_state_dtype(self, state, queries), queries, asked)
 
     def recall(self, state: State, queries: Array, *, mask: Array | None = None, **options: Any) -> Array:
-        """Return what the store recalls for each query, (..., m, d_v): the values of `ask`."""
+        """Return what the store recalls for each query: the values of `ask`.
+
+        Parameters
+        ----------
+        state, queries, mask, **options
+            As for `ask`.
+
+        Returns
+        -------
+        array (..., m, d_v)
+            In the dtype of what was written, or the queries' where that is wider.
+        """
         return self.ask(state, queries, mask=mask, **options).values
 
     def _got(self, state: State, queries: Array, asked: Array, ask: Ask) -> Recall:
@@ -314,12 +430,33 @@ class Store(WithSettings, ABC):
 
         Parameters
         ----------
-        keys (*batch, n, d_k), values (*batch, n, d_v), queries (*batch, n, d_k): one query for every pair.
-        read: "after" recalls with pair i stored, "before" without it.
-        reset: numbers of the pairs before which everything is forgotten, as where sequences are packed one behind the
+        state : State
+            Of this store.
+        keys : array (*batch, n, d_k)
+            As for `write`.
+        values : array (*batch, n, d_v)
+            As for `write`.
+        queries : array (*batch, n, d_k)
+            One for every pair.
+        read : {"after", "before"}
+            "after" recalls with pair i stored, "before" without it.
+        reset : sequence of int
+            Numbers of the pairs before which everything is forgotten, as where sequences are packed one behind the
             other: whole numbers in [0, n), each larger than the one before. It equals a store for every sequence.
+        **extras : array
+            As for `write`.
 
-        Returns the final state and the recalls (*batch, n, d_v); equal to the loop of `write` and `recall`.
+        Returns
+        -------
+        state : State
+            After all pairs.
+        recalls : array (*batch, n, d_v)
+            Equal to the loop of `write` and `recall`.
+
+        Raises
+        ------
+        InputError
+            For shapes and numbers that do not fit; further as `write` and `ask`.
         """
         if read not in ("after", "before"):
             raise InputError(f"`read` of {self.name}.scan must be 'after' or 'before'; got {read!r}.")
@@ -379,7 +516,20 @@ class Store(WithSettings, ABC):
     def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
     ) -> tuple[Mapping[str, Array], Array]:
-        """Return the arrays after all pairs, and the recalls after (or before) each: a family's own form of `scan`."""
+        """Return the arrays after all pairs, and the recalls after (or before) each: a family's own form of `scan`.
+
+        Parameters
+        ----------
+        state, keys, values, queries, read, extras
+            As for `scan`, checked, in the state's dtype.
+
+        Returns
+        -------
+        arrays : mapping
+            As `put` gives them.
+        recalls : array (*batch, n, d_v)
+            In the state's dtype.
+        """
         state, out = self._loop(state, keys, values, queries, read, extras)
         return state.arrays, out
 
@@ -407,10 +557,24 @@ class Store(WithSettings, ABC):
     def merge(self, *states: State) -> State:
         """Return one state that holds the pairs of all `states`, as if they had been written one after the other.
 
-        States that hold nothing add nothing; the result has the widest of their dtypes. Cost: one pass over the arrays,
-        or a copy of all pairs but the first state's.
+        Parameters
+        ----------
+        *states : State
+            At least one; those that hold nothing add nothing.
 
-        Raises InputError for a store whose states cannot be joined, and where sizes, batches or libraries differ.
+        Returns
+        -------
+        State
+            With the widest of their dtypes.
+
+        Raises
+        ------
+        InputError
+            For a store whose states cannot be joined, and where sizes, batches or libraries differ.
+
+        Notes
+        -----
+        Cost: one pass over the arrays, or a copy of all pairs but the first state's.
         """
         how = self.capabilities
         if how.merges == "no":
@@ -433,9 +597,24 @@ class Store(WithSettings, ABC):
     def forget(self, state: State, keys: Array, values: Array) -> State:
         """Return the state without pairs that were written before: what they add to its arrays is subtracted.
 
-        Parameters: keys (..., n, d_k) and values (..., n, d_v) as they were written; pairs that were never written
-        cannot be told apart from others. Raises InputError where more are given than are stored, and for a store that
-        cannot take pairs out.
+        Parameters
+        ----------
+        state : State
+            Of this store.
+        keys : array (..., n, d_k)
+            As they were written; pairs that were never written cannot be told apart from others.
+        values : array (..., n, d_v)
+            Likewise.
+
+        Returns
+        -------
+        State
+            A new one.
+
+        Raises
+        ------
+        InputError
+            Where more are given than are stored, and for a store that cannot take pairs out.
         """
         if not self.capabilities.forgets:
             raise InputError(f"{self.name} cannot forget a pair: it does not keep pairs apart in a form that adds up.")
@@ -450,9 +629,24 @@ class Store(WithSettings, ABC):
         return state.after({name: array - taken[name] for name, array in state.arrays.items()}, state.n - count)
 
     def select(self, state: State, ids: Array) -> State:
-        """Return the state that holds the pairs `ids` alone, (k,) whole numbers in [0, n), in that order.
+        """Return the state that holds the pairs `ids` alone, in that order.
 
-        Raises InputError for a store whose rows cannot be parted from each other, and for ids of another kind.
+        Parameters
+        ----------
+        state : State
+            Of this store.
+        ids : array (k,)
+            Whole numbers in [0, n).
+
+        Returns
+        -------
+        State
+            A new one with k pairs.
+
+        Raises
+        ------
+        InputError
+            For a store whose rows cannot be parted from each other, and for ids of another kind.
         """
         valid.check_own(self, state, "select")
         if not self.capabilities.selects or state.slots is None:

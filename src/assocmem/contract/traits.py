@@ -16,7 +16,21 @@ Overwrite = Literal["adds", "averages", "replaces", "decays", "keeps", "mixes"]
 
 @dataclass(frozen=True)
 class Source:
-    """Where a rule comes from: enough for a BibTeX entry, the equation it implements, and our deviations."""
+    """Where a rule comes from: enough for a BibTeX entry, the equation it implements, and our deviations.
+
+    Parameters
+    ----------
+    title, authors : str
+        As BibTeX has them, authors joined by "and".
+    year : int
+        Of publication.
+    venue, arxiv, doi : str
+        Where it appeared, and its numbers there.
+    equation : str
+        Its number and what it says.
+    deviations : tuple of str
+        Where we do otherwise.
+    """
 
     title: str
     authors: str
@@ -40,8 +54,22 @@ class Source:
         """First author's family name and year."""
         return f"{self.authors.split(' and ')[0].split(',')[0]} {self.year}"
 
+    @property
+    def cited(self) -> str:
+        """Who, when, what and where, the equation, and where we do otherwise."""
+        place = ", ".join(filter(None, (self.venue, self.arxiv and f"arXiv:{self.arxiv}", self.doi)))
+        parts = (f'{self.short}, "{self.title}"{place and f", {place}"}', self.equation)
+        others = [f"Otherwise here: {'; '.join(self.deviations)}"] if self.deviations else []
+        return " ".join(f"{part}." for part in (*parts, *others) if part)
+
     def bibtex(self) -> str:
-        """Return the BibTeX entry of this source."""
+        """Return the BibTeX entry of this source.
+
+        Returns
+        -------
+        str
+            In ASCII.
+        """
         fields = {"title": "{" + self.title + "}", "author": self.authors, "year": str(self.year)}
         if self.venue:
             fields["journal"] = self.venue
@@ -79,9 +107,18 @@ def _in_tex(text: str) -> str:
 class Extra:
     """A further array that a store's `write` takes beside keys and values.
 
-    `shape` names axes after the batch axes out of "n", "d_k", "d_v" and fixed numbers; () is one number per
-    batch item. Entries lie in [low, high]. Without a `default` the extra must be given; a default in words says
-    what the store works out for itself. `instead_of` names an extra whose place this one takes: not both.
+    Parameters
+    ----------
+    name, meaning : str
+        The argument of `write`, and what it says of a pair.
+    shape : tuple
+        Axes after the batch axes out of "n", "d_k", "d_v" and fixed numbers; () is one number per batch item.
+    default : float, str or None
+        None: the extra must be given; in words: what the store works out for itself.
+    low, high : float
+        The range of its entries, ends included.
+    instead_of : str
+        An extra whose place this one takes: not both.
     """
 
     name: str
@@ -153,18 +190,31 @@ class Widths:
 class Traits:
     """What a store promises; the contract checks every entry, also in the negative.
 
-    linear_in_values: "shared" where f(x) = sum_i A_i(x) v_i with one row of weights for all value channels,
-        "per-channel" where each channel has its own row, "no" where recall is not linear in the values.
-    affine: recall is linear in the values only after the recall of zero values is subtracted.
-    permutation_invariant: the same pairs in another order give the same recall.
-    overwrite: what writing a key again does to its recall: the two values add, average, the second replaces the
-        first, the first one's share decays, or the store keeps the first and ignores the second; "mixes" where
-        both have shares by none of these laws (momentum lets the first one's grow for a while).
-    constant_size: the state stops growing however many pairs are written.
-    keeps_pairs: the state holds the pairs themselves, one row each.
-    keys: which keys are accepted: any, entries +-1, or whole-number token ids.
-    extras: the further arrays that `write` takes. options: the settings of a single recall.
-    widths: which widths of keys and values are accepted, None for all.
+    Parameters
+    ----------
+    linear_in_values : {"shared", "per-channel", "no"}
+        "shared" where f(x) = sum_i A_i(x) v_i with one row of weights for all value channels, "per-channel" where each
+        channel has its own row, "no" where recall is not linear in the values.
+    permutation_invariant : bool
+        The same pairs in another order give the same recall.
+    overwrite : {"adds", "averages", "replaces", "decays", "keeps", "mixes"}
+        What writing a key again does to its recall: the two values add, average, the second replaces the first, the
+        first one's share decays, or the store keeps the first and ignores the second; "mixes" where both have shares by
+        none of these laws (momentum lets the first one's grow for a while).
+    constant_size : bool
+        The state stops growing however many pairs are written.
+    keeps_pairs : bool
+        The state holds the pairs themselves, one row each.
+    affine : bool
+        Recall is linear in the values only after the recall of zero values is subtracted.
+    keys : {"any", "signs", "ids"}
+        Which keys are accepted: any, entries +-1, or whole-number token ids.
+    extras : tuple of Extra
+        The further arrays that `write` takes.
+    options : tuple of Option
+        The settings of a single recall.
+    widths : Widths or None
+        Which widths of keys and values are accepted, None for all.
     """
 
     linear_in_values: Literal["shared", "per-channel", "no"]
@@ -188,14 +238,23 @@ class Traits:
 class Capabilities:
     """What a store can do beside writing and recalling; nothing of it by default.
 
-    masks: a query may be kept from seeing some of the pairs.
-    gives: what `ask` hands out beside the values: "weights", "mass" (recalls of shards merge), "trace". costly: what
-        of it takes more than one recall's work.
-    merges: how states are joined: their arrays add, their pairs are appended, or not at all.
-    not_merged: why states or recalls of shards cannot be joined, as the end of the sentence that refuses it.
-    forgets: pairs that were written can be taken out again; for states that add.
-    selects: a state of some of the pairs can be made of it; for stores whose rows stand each for itself.
-    scan: "loop" writes and recalls one pair after the other, the slow truth; "causal" writes all pairs and asks with
+    Parameters
+    ----------
+    masks : bool
+        A query may be kept from seeing some of the pairs.
+    gives, costly : tuple of {"weights", "mass", "trace"}
+        What `ask` hands out beside the values (recalls of shards merge by their mass), and what of it takes more than
+        one recall's work.
+    merges : {"adds", "appends", "no"}
+        How states are joined: their arrays add, their pairs are appended, or not at all.
+    not_merged : str
+        Why states or recalls of shards cannot be joined, as the end of the sentence that refuses it.
+    forgets : bool
+        Pairs that were written can be taken out again; for stores that add.
+    selects : bool
+        A state of some of the pairs can be made of it; for stores whose rows stand each for itself.
+    scan : {"loop", "causal", "own"}
+        "loop" writes and recalls one pair after the other, the slow truth; "causal" writes all pairs and asks with
         causal visibility; "own" has a form of its own (`Store.scanned`).
     """
 

@@ -14,8 +14,22 @@ Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def unit_rows(rng: np.random.Generator, n: int, d: int) -> Floats:
-    """Return n vectors (n, d), float64, uniform on the unit sphere and independent. Cost: n d normal numbers.
+    """Return n vectors uniform on the unit sphere and independent.
 
+    Parameters
+    ----------
+    rng : Generator
+        Of NumPy; moved on by n d normal numbers, the cost.
+    n, d : int
+        Number of rows, and their width >= 1.
+
+    Returns
+    -------
+    float64 array (n, d)
+        Rows of length one.
+
+    Examples
+    --------
     >>> rows = unit_rows(np.random.default_rng(0), 3, 8)
     >>> bool(np.allclose(np.linalg.norm(rows, axis=1), 1.0))
     True
@@ -40,9 +54,30 @@ def _lengths(rows: Floats) -> Floats:
 def at_cosine(rng: np.random.Generator, rows: Floats, cosine: float) -> Floats:
     """Return for every row r the vector ``|r| (cosine r/|r| + sqrt(1 - cosine^2) u)``, u uniform and orthogonal to r.
 
-    Every result has its row's length and exactly the given cosine with it. Parameters: rows (..., d) without
-    zero rows; cosine in [-1, 1], dimensionless. Returns (..., d), float64. Cost: twice the size of `rows`.
-    Raises InputError for another cosine, for zero rows and, in one dimension, for a cosine other than +-1.
+    Every result has its row's length and exactly the given cosine with it.
+
+    Parameters
+    ----------
+    rng : Generator
+        Of NumPy; moved on.
+    rows : array (..., d)
+        Without zero rows.
+    cosine : float
+        In [-1, 1], dimensionless.
+
+    Returns
+    -------
+    float64 array (..., d)
+        The turned rows.
+
+    Raises
+    ------
+    InputError
+        For another cosine, for zero rows and, in one dimension, for a cosine other than +-1.
+
+    Notes
+    -----
+    Cost: twice the size of `rows`.
     """
     cosine = checked_cosine(cosine)
     rows = np.asarray(rows, dtype=np.float64)

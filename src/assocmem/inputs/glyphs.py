@@ -25,7 +25,15 @@ SIDE = 16
 
 
 class Glyphs(NamedTuple):
-    """Characters and their pictures (n, 16, 16), float64, 1 for ink and 0 for paper."""
+    """Characters and their pictures.
+
+    Parameters
+    ----------
+    chars : list of str
+        The n characters.
+    images : float64 array (n, 16, 16)
+        1 for ink and 0 for paper.
+    """
 
     chars: list[str]
     images: Floats
@@ -41,7 +49,23 @@ class Glyphs(NamedTuple):
         return (self.images - self.mean).reshape(len(self.chars), SIDE * SIDE)
 
     def picture(self, values: Array) -> Floats:
-        """Return recalled values (..., 256) as pictures (..., 16, 16): the mean is added back."""
+        """Return recalled values as pictures: the mean is added back.
+
+        Parameters
+        ----------
+        values : array (..., 256)
+            As they were recalled, of any array library.
+
+        Returns
+        -------
+        float64 array (..., 16, 16)
+            Ink is 1, paper 0.
+
+        Raises
+        ------
+        InputError
+            For rows of another width.
+        """
         pixels = to_numpy(values)
         if pixels.shape[-1:] != (SIDE * SIDE,):
             raise InputError(f"`values` of a glyph must have shape (..., {SIDE * SIDE}); got {pixels.shape}.")
@@ -60,10 +84,30 @@ def glyphs() -> Glyphs:
 
 
 def glyph_pairs(seed: int, trial: int, n: int, d_k: int, *, keys: str | Law = "sphere", first: str = "") -> Pairs:
-    """Return n pairs: keys (n, d_k) drawn by a law, and the values (n, 256) of n glyphs.
+    """Return n pairs of random keys and the pictures of glyphs.
 
-    Glyphs are taken in their fixed order, from the beginning again after 1024 pairs; `first` puts the glyph of
-    one character in front. Raises InputError for a character that is not among them.
+    Glyphs are taken in their fixed order, from the beginning again after 1024 pairs.
+
+    Parameters
+    ----------
+    seed, trial : int
+        Whole numbers >= 0 that name the stream of the keys.
+    n, d_k : int
+        Number of pairs, width of the keys.
+    keys : str or Law
+        The law of the keys.
+    first : str, optional
+        A character whose glyph is put in front.
+
+    Returns
+    -------
+    Pairs
+        Keys (n, d_k) and values (n, 256), pictures minus their mean.
+
+    Raises
+    ------
+    InputError
+        For a character that is not among the glyphs.
     """
     font = glyphs()
     order = np.arange(len(font.chars))

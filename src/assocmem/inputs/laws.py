@@ -21,7 +21,7 @@ from assocmem.inputs.directions import Floats, at_cosine, unit_rows
 
 @dataclass(frozen=True)
 class Law(ABC):
-    """How n vectors of width d are drawn.
+    """The rule by which n vectors of width d are drawn.
 
     Class attributes: `name` (as in `key_law`); `unit`, whether every row has exactly length one; `described`, the law
     in words, with its settings as {0.setting}.
@@ -32,10 +32,26 @@ class Law(ABC):
     described: ClassVar[str] = ""
 
     def draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
-        """Return n rows of width d, shape (n, d), float64.
+        """Return n rows of width d.
 
-        Parameters: rng, a generator (see contract.numbers.stream); n, a whole number >= 0; d, one >= 1.
-        Raises InputError for other sizes and for sizes that the law does not have.
+        Parameters
+        ----------
+        rng : Generator
+            Of NumPy (see `contract.numbers.stream`); moved on.
+        n : int
+            A whole number >= 0.
+        d : int
+            A whole number >= 1.
+
+        Returns
+        -------
+        float64 array (n, d)
+            The rows.
+
+        Raises
+        ------
+        InputError
+            For other sizes and for sizes that the law does not have.
         """
         n, d = _whole("n", n, 0), _whole("d", d, 1)
         return self._draw(rng, n, d)
@@ -111,7 +127,11 @@ class EqualCosine(Law):
     m is one uniform unit vector for the whole draw, u_i are independent, uniform among the unit vectors
     orthogonal to m. So every key has length one and exactly the cosine sqrt(rho) with m, and two keys have
     cosine rho + (1 - rho) u_i.u_j: rho in expectation, standard deviation (1 - rho)/sqrt(d - 1).
-    rho in [0, 1], dimensionless; rho = 1 makes all keys equal; rho < 1 needs d >= 2.
+
+    Parameters
+    ----------
+    rho : float
+        In [0, 1], dimensionless; 1 makes all keys equal, less needs d >= 2.
     """
 
     rho: float
@@ -130,8 +150,12 @@ class EqualCosine(Law):
 class Spectrum(Law):
     """Independent N(0, C), C diagonal with the given eigenvalues scaled to sum to one.
 
-    eigenvalues: d numbers >= 0, not all zero, in the order of the coordinates. The mean squared length is one;
-    1/E(cos^2) is about (sum)^2 / (sum of squares), the participation ratio.
+    The mean squared length is one; 1/E(cos^2) is about (sum)^2 / (sum of squares), the participation ratio.
+
+    Parameters
+    ----------
+    eigenvalues : tuple of float
+        d numbers >= 0, not all zero, in the order of the coordinates.
     """
 
     eigenvalues: tuple[float, ...]
@@ -149,7 +173,20 @@ class Spectrum(Law):
 
     @classmethod
     def power(cls, d: int, exponent: float) -> Spectrum:
-        """Return the spectrum with eigenvalues 1, 2^-exponent, ..., d^-exponent."""
+        """Return the spectrum with eigenvalues 1, 2^-exponent, ..., d^-exponent.
+
+        Parameters
+        ----------
+        d : int
+            The width of the rows.
+        exponent : float
+            Of the power law.
+
+        Returns
+        -------
+        Spectrum
+            The law.
+        """
         return cls(tuple(float(i) ** -exponent for i in range(1, _whole("d", d, 1) + 1)))
 
     def _draw(self, rng: np.random.Generator, n: int, d: int) -> Floats:
@@ -170,9 +207,15 @@ class Spectrum(Law):
 class Clustered(Law):
     """k_i = sqrt(1 - spread^2) c + spread u_i, c the centre of a cluster that key i falls into at random.
 
-    clusters: number of centres, uniform unit vectors, >= 1. spread in [0, 1]: sine of the angle to the centre;
     u_i is uniform among the unit vectors orthogonal to c. So every key has length one and two keys of one
     cluster have cosine 1 - spread^2 in expectation.
+
+    Parameters
+    ----------
+    clusters : int
+        Number of centres, uniform unit vectors, >= 1.
+    spread : float
+        In [0, 1]: sine of the angle to the centre.
     """
 
     clusters: int
@@ -192,7 +235,13 @@ class Clustered(Law):
 
 @dataclass(frozen=True)
 class Normalised(Law):
-    """The rows of another law, each divided by its length."""
+    """The rows of another law, each divided by its length.
+
+    Parameters
+    ----------
+    law : Law
+        The other law.
+    """
 
     law: Law
     name: ClassVar[str] = "normalised"
@@ -212,16 +261,42 @@ _LAWS: dict[str, type[Law]] = {
 
 
 def law_names() -> tuple[str, ...]:
-    """Return the names of all laws."""
+    """Return the names of all laws.
+
+    Returns
+    -------
+    tuple of str
+        What `key_law` takes.
+    """
     return tuple(_LAWS)
 
 
 def key_law(law: str | Law = "sphere", *, normalise: bool = False, **settings: Any) -> Law:
-    """Return the law called `law` with its settings; a Law is returned as it is.
+    """Return a law of keys by its name and settings.
 
-    Parameters: law, one of `law_names()`; settings, its own (rho; eigenvalues; clusters and spread); normalise scales
-    every row to length one. Raises UnknownNameError for a name (offering the nearest), InputError for settings.
+    Parameters
+    ----------
+    law : str or Law
+        One of `law_names()`; a Law is returned as it is.
+    normalise : bool
+        Scale every row to length one.
+    **settings
+        The law's own: rho; eigenvalues; clusters and spread.
 
+    Returns
+    -------
+    Law
+        The law, or it with its rows scaled.
+
+    Raises
+    ------
+    UnknownNameError
+        For a name that is not known, with the nearest.
+    InputError
+        For settings that the law does not have, or out of range.
+
+    Examples
+    --------
     >>> key_law("equal-cosine", rho=0.5).draw(np.random.default_rng(0), 4, 8).shape
     (4, 8)
     """
@@ -235,7 +310,22 @@ def key_law(law: str | Law = "sphere", *, normalise: bool = False, **settings: A
 
 
 def value_law(law: str | Law = "gaussian", *, normalise: bool = False, **settings: Any) -> Law:
-    """Return the law of values called `law`: the same laws as for keys, Gaussian unless told otherwise."""
+    """Return a law of values: the same laws as for keys, Gaussian unless told otherwise.
+
+    Parameters
+    ----------
+    law : str or Law
+        One of `law_names()`; a Law is returned as it is.
+    normalise : bool
+        Scale every row to length one.
+    **settings
+        The law's own.
+
+    Returns
+    -------
+    Law
+        As `key_law` gives it, with its errors.
+    """
     return key_law(law, normalise=normalise, **settings)
 
 

@@ -23,12 +23,36 @@ def draw_pairs(
     values: str | Law = "gaussian",
     dtype: Any = np.float64,
 ) -> Pairs:
-    """Return n pairs of trial `trial` under `seed`: keys (n, d_k) and values (n, d_v).
+    """Return n pairs of trial `trial` under `seed`.
 
-    Keys come from the stream (seed, "keys", trial), values from (seed, "values", trial), so that neither
-    depends on the other's size or law, nor on what was drawn before. Numbers are drawn in float64 and then
-    cast to `dtype` ("float32" or "float64", or a half type). Raises InputError for impossible sizes or types.
+    Keys come from the stream (seed, "keys", trial), values from (seed, "values", trial), so that neither depends on the
+    other's size or law, nor on what was drawn before. Numbers are drawn in float64 and then cast.
 
+    Parameters
+    ----------
+    seed, trial : int
+        Whole numbers >= 0 that name the streams.
+    n : int
+        The number of pairs.
+    d_k, d_v : int
+        Widths of keys and values.
+    keys, values : str or Law
+        Their laws, as `key_law` and `value_law` take them.
+    dtype : dtype
+        "float32" or "float64", or a half type.
+
+    Returns
+    -------
+    Pairs
+        Keys (n, d_k), values (n, d_v) and the laws in words.
+
+    Raises
+    ------
+    InputError
+        For impossible sizes or types.
+
+    Examples
+    --------
     >>> pairs = draw_pairs(0, 0, n=5, d_k=8, d_v=3)
     >>> pairs.keys.shape, pairs.values.shape, pairs.law
     ((5, 8), (5, 3), 'keys uniform on the unit sphere; values Gaussian N(0, I/d)')

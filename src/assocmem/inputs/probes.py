@@ -16,10 +16,18 @@ from assocmem.inputs.laws import Law, key_law
 
 @dataclass(frozen=True)
 class Probe:
-    """Queries (..., m, d_k) and the indices (m,) of the pairs that they ask for.
+    """Queries and the indices of the pairs that they ask for.
 
-    kind: "stored", "noisy" or "unseen". cosine: that of every query with its key; None for unseen ones, whose
-    `targets` are None too.
+    Parameters
+    ----------
+    queries : float64 array (..., m, d_k)
+        What is asked.
+    targets : int64 array (m,) or None
+        The pairs; None for unseen queries.
+    kind : str
+        "stored", "noisy" or "unseen".
+    cosine : float or None
+        That of every query with its key; None for unseen ones.
     """
 
     queries: Floats
@@ -39,12 +47,27 @@ def stored(
 
     Parameters
     ----------
-    keys: (..., n, d_k), of any array library; batch items share their targets.
-    targets: indices in [0, n) of the pairs to ask for, repeats allowed; all n of them by default.
-    count, rng: instead of `targets`, ask for `count` different pairs chosen by `rng`.
+    keys : array (..., n, d_k)
+        Of any array library; batch items share their targets.
+    targets : sequence of int or array (m,), optional
+        Indices in [0, n) of the pairs to ask for, repeats allowed; all n of them by default.
+    count : int, optional
+        Instead of `targets`: ask for so many different pairs.
+    rng : Generator, optional
+        Of NumPy, chooses the `count` pairs.
 
-    Raises InputError for indices out of range, a count above n, or a count without rng.
+    Returns
+    -------
+    Probe
+        The queries, and the pairs that they ask for.
 
+    Raises
+    ------
+    InputError
+        For indices out of range, a count above n, or a count without rng.
+
+    Examples
+    --------
     >>> stored(np.eye(3), targets=[2]).queries.tolist()
     [[0.0, 0.0, 1.0]]
     """
@@ -62,10 +85,31 @@ def noisy(
 ) -> Probe:
     """Return queries with exactly the given cosine to their keys: for a unit key, ``cosine k + sqrt(1 - cosine^2) u``.
 
-    u is uniform among the unit vectors orthogonal to the key, drawn anew for every query; other keys keep their
-    length. cosine in [-1, 1]; at 1 the queries are the keys. The other parameters are those of `stored`.
-    Raises InputError also for zero keys and, in one dimension, for a cosine other than +-1.
+    u is uniform among the unit vectors orthogonal to the key, drawn anew for every query; other keys keep their length.
 
+    Parameters
+    ----------
+    keys : array (..., n, d_k)
+        Of any array library; batch items share their targets.
+    cosine : float
+        In [-1, 1]; at 1 the queries are the keys.
+    rng : Generator
+        Of NumPy; moved on.
+    targets, count
+        As for `stored`.
+
+    Returns
+    -------
+    Probe
+        The queries, and the pairs that they ask for.
+
+    Raises
+    ------
+    InputError
+        As `stored`, for zero keys and, in one dimension, for a cosine other than +-1.
+
+    Examples
+    --------
     >>> probe = noisy(np.eye(4), 0.6, rng=np.random.default_rng(0))
     >>> bool(np.allclose(np.diagonal(probe.queries), 0.6))
     True
@@ -75,7 +119,22 @@ def noisy(
 
 
 def unseen(rng: np.random.Generator, count: int, d_k: int, *, law: str | Law = "sphere") -> Probe:
-    """Return `count` queries (count, d_k) drawn by a law of keys, independent of everything stored."""
+    """Return queries drawn by a law of keys, independent of everything stored.
+
+    Parameters
+    ----------
+    rng : Generator
+        Of NumPy; moved on.
+    count, d_k : int
+        Number of queries and their width.
+    law : str or Law
+        As `key_law` takes it.
+
+    Returns
+    -------
+    Probe
+        Queries (count, d_k) that ask for no pair.
+    """
     return Probe(key_law(law).draw(rng, count, d_k), None, "unseen", None)
 
 
@@ -102,7 +161,25 @@ def _chosen(
 
 
 def checked_targets(targets: Sequence[int] | Array, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return `targets` as int64 (m,); InputError unless they are whole numbers in [0, n)."""
+    """Return `targets` as whole numbers in [0, n).
+
+    Parameters
+    ----------
+    targets : sequence of int or array (m,)
+        Indices of pairs, of any array library.
+    n : int
+        The number of pairs.
+
+    Returns
+    -------
+    int64 array (m,)
+        The same numbers in NumPy.
+
+    Raises
+    ------
+    InputError
+        For other shapes, types and numbers out of range.
+    """
     indices = np.asarray(targets if isinstance(targets, list | tuple) else to_numpy(targets))
     if indices.size == 0:
         return np.zeros(0, dtype=np.int64)

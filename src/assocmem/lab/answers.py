@@ -23,6 +23,10 @@ from assocmem.lab.keys import Keys
 from assocmem.lab.plan import LabelledStore, Plan, StoreLike, labelled
 from assocmem.lab.requirements import requirements
 
+RETURNS = """Returns
+-------
+Results
+    Print it, `plot` it, take its `frame`; beside the rows stand sentences, and how they were made."""
 P = ParamSpec("P")
 Found = TypeVar("Found")
 Told = tuple[Iterable[Row], Mapping[str, Any]]
@@ -73,12 +77,16 @@ def _name(given: Any) -> Any:
 
 
 def _documented(own: str | None, whole: str | None) -> str:
-    """Return a docstring with the sections Parameters and Raises of the function behind it before its examples."""
+    """Return a docstring with the sections of the function behind it, but what this returns and its own examples."""
     text, rest = inspect.cleandoc(own or ""), inspect.cleandoc(whole or "")
     sections = re.split(r"\n\n(?=[A-Z][a-z]+\n-{4,}\n)", rest)
-    taken = [part.partition("\n\n>>>")[0] for part in sections if part.startswith(("Parameters\n", "Raises\n"))]
+    taken = {part.partition("\n")[0]: part for part in sections} | {"Returns": RETURNS}
     head, examples, tail = text.partition("\n\nExamples\n")
-    return "\n\n".join([head, *taken]) + examples + tail
+    return (
+        "\n\n".join([head, *(taken[t] for t in ("Parameters", "Returns", "Raises", "Notes") if t in taken)])
+        + examples
+        + tail
+    )
 
 
 @answers(lab_capacity.capacity)

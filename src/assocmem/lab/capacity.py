@@ -101,15 +101,14 @@ def capacity(
 ) -> MeasuredCapacity:
     """Return the predicted and the measured capacity of a store for random unit keys of width d_k.
 
-    A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
-    interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`. Cost: within
-    five seconds a store on two cores at d_k = 64. Raises InputError for numbers out of range, and for a sampler that
-    cannot measure the store.
-
     Parameters
     ----------
     store : str, Store or (label, Store)
         A register key, a Store (a user's own too), or one with a label.
+    d_k : int
+        Width of the keys, from 1 to 2^53.
+    seed : int
+        Of every stream.
     threshold, cosine : float
         The ratio that is to be reached, > 0; cosine of the queries with their keys.
     statistic : {"rms", "mean", "median"}, optional
@@ -119,10 +118,30 @@ def capacity(
     largest : int, optional
         M up to which to look; by default 2^14 by keys (less for a store that takes seconds for one M), 2^21 for a
         sharpness that follows M, else no limit.
-    d_v, keys
-        Width of the values and law of the keys, for the keys sampler.
+    d_v : int
+        Width of the values, for the keys sampler.
+    keys : str or Law
+        Law of the keys, for the keys sampler.
     precision : float
         Wanted half-width of the interval as a share of M, in (0, 1); met by similarities, five times that by keys.
+    workers, progress
+        See `kernels.compute.run_tasks`; the result does not depend on it.
+
+    Returns
+    -------
+    MeasuredCapacity
+        The measured capacity with its interval, theory's, and the curve.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range, and for a sampler that cannot measure the store.
+
+    Notes
+    -----
+    A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
+    interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`. Cost: within
+    five seconds a store on two cores at d_k = 64.
 
     Examples
     --------

@@ -307,7 +307,8 @@ def measure_attention(
 
     Returns
     -------
-    heads : Heads
+    Heads
+        One for each query head, measured when asked.
 
     Raises
     ------

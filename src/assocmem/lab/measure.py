@@ -77,32 +77,64 @@ def measure(
     """Return the ratio, the retrieval accuracy and the capacity of stores that hold a user's own keys.
 
     Trials are random subsets of the rows; near all rows they overlap, so that intervals speak of these rows and not of
-    others like them. A store that refuses the keys gets its sentence as the reason. Raises InputError for shapes that
-    do not fit, NonFiniteError naming a row. Cost: trials x stores x preparations writes and recalls of each M.
+    others like them. A store that refuses the keys gets its sentence as the reason.
 
     Parameters
     ----------
-    keys : (n, d) or (heads, n, d)
+    keys : array (n, d) or (heads, n, d)
         A result a head, of any array library; n >= 2.
-    values : (n, d_v) or (heads, n, d_v), optional
+    values : array (n, d_v) or (heads, n, d_v), optional
         By default uniform on the unit sphere, `d_v` wide.
-    queries, targets : (m, d) or (heads, m, d), and (m,), optional
-        Queries with the rows they ask for; by default the stored keys.
-    stores : iterable
-        Keys, Stores or (label, Store); by default those that the register calls usual. `beta` is for those given by a
-        key that takes one.
+    queries : array (m, d) or (heads, m, d), optional
+        By default the stored keys.
+    targets : sequence of int or array (m,), optional
+        The rows that the queries ask for.
+    stores : iterable, optional
+        Keys, Stores or (label, Store); by default those that the register calls usual.
+    beta : float, optional
+        For stores given by a key that takes one.
     preparation : {"raw", "centre", "whiten"} or several
         Centring and whitening are fitted on `fit_share` of the rows, and all preparations are then measured on the
-        others. `normalise` scales prepared keys to length one.
+        others.
+    normalise : bool
+        Scale prepared keys to length one.
     memories : iterable of int, optional
         The M to measure, by default steps of sqrt(2) up to all rows or to `largest`.
+    largest : int, optional
+        The largest M of those steps.
     trials, asked : int
         Random subsets at each M, and pairs asked for in each.
-    statistic, threshold
+    statistic : {"rms", "mean", "median"}
         Of the ratio over trials, and of the capacity.
+    threshold : float
+        The ratio that a capacity is the M of, > 0.
+    fit_share : float
+        In (0, 1).
+    d_v : int
+        Width of random values.
+    seed : int
+        Of subsets and random values.
+    workers, progress
+        See `kernels.compute.run_tasks`; the rows do not depend on it.
     came : str, optional
         Name of the dtype in which the keys came, where it was narrower than that of `keys`: directions that are its
         rounding are left out.
+
+    Returns
+    -------
+    Measurement
+        Rows for each M, capacities, and the keys' geometry.
+
+    Raises
+    ------
+    InputError
+        For shapes and numbers that do not fit.
+    NonFiniteError
+        Naming a row.
+
+    Notes
+    -----
+    Cost: trials x stores x preparations writes and recalls of each M.
 
     Examples
     --------

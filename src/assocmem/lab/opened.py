@@ -103,7 +103,8 @@ def open_model(path: str | os.PathLike[str]) -> Model:
 
     Returns
     -------
-    model : Model
+    Model
+        Its layers, and texts that it reads.
 
     Raises
     ------

@@ -37,7 +37,7 @@ def curves(
         default elsewhere), `Sequences` where the order matters, `Rounding`.
     workers, progress
         See `kernels.compute.run_tasks`; the rows do not depend on it.
-    settings
+    **settings
         The other fields of `Plan`: seed, cosines, statistics, d_v, keys, values, experiment.
 
     Returns

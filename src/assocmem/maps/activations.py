@@ -86,11 +86,35 @@ class Activation(WithSettings, ABC):
         return ()
 
     def at(self, n: float, d_k: int) -> Activation:
-        """Return σ for n memories of width d_k: itself."""
+        """Return σ for n memories: itself.
+
+        Parameters
+        ----------
+        n : float
+            The number of memories.
+        d_k : int
+            Width of the keys.
+
+        Returns
+        -------
+        Activation
+            Without a dependence on n.
+        """
         return self
 
     def on(self, block: Block) -> np.ndarray[Any, Any]:
-        """Return σ of a block's similarities (n,); the array may be shared and must not be changed."""
+        """Return σ of a block's similarities.
+
+        Parameters
+        ----------
+        block : Block
+            Similarities (n,) of NumPy, with the buffers that activations share.
+
+        Returns
+        -------
+        array (n,)
+            It may be shared and must not be changed.
+        """
         return np.asarray(self(block.s)).astype(block.s.dtype, copy=False)
 
 
@@ -326,7 +350,7 @@ ACTIVATION = Named(ACTIVATIONS, bare=_custom)
 class Sharpness(WithSettings, ABC):
     """The rule beta(n) by which softmax attention scales its logits for n memories.
 
-    depends_on_n: beta changes with the number of memories.
+    Class attribute: `depends_on_n`, whether beta changes with the number of memories.
     """
 
     depends_on_n: ClassVar[bool] = True
@@ -336,7 +360,25 @@ class Sharpness(WithSettings, ABC):
         """Return the sharpness for n memories of key width d_k (dimensionless, on unit keys)."""
 
     def checked(self, n: float, d_k: int) -> float:
-        """Return beta for n memories, none counting as one; InputError where the rule gives one below 0 or NaN."""
+        """Return beta for n memories, none counting as one.
+
+        Parameters
+        ----------
+        n : float
+            The number of memories.
+        d_k : int
+            Width of the keys.
+
+        Returns
+        -------
+        float
+            >= 0, dimensionless on unit keys.
+
+        Raises
+        ------
+        InputError
+            Where the rule gives one below 0 or NaN.
+        """
         beta = self(max(n, 1), d_k)
         if n <= 1 and math.isnan(beta):
             return 0.0  # inf * ln 1: a single memory has weight 1 at any sharpness
@@ -345,7 +387,20 @@ class Sharpness(WithSettings, ABC):
         return beta
 
     def at(self, n: float, d_k: int) -> Exp:
-        """Return σ(s) = e^(beta (s - 1)) for n memories."""
+        """Return σ(s) = e^(beta (s - 1)) for n memories.
+
+        Parameters
+        ----------
+        n : float
+            The number of memories.
+        d_k : int
+            Width of the keys.
+
+        Returns
+        -------
+        Exp
+            With that beta.
+        """
         return Exp(self.checked(n, d_k))
 
 

@@ -19,7 +19,7 @@ Rope: TypeAlias = Literal["none", "halves", "adjacent"]
 class Architecture:
     """Names and conventions of one kind of checkpoint.
 
-    Attributes
+    Parameters
     ----------
     prefix, layer : str
         What every name begins with, unless the checkpoint is of the bare model, and a layer's names, with its number.
@@ -36,7 +36,8 @@ class Architecture:
         A norm applied to what the MLP gives, before it is added.
     query_norm, key_norm : str
         Norms of queries and keys.
-    norm : "rms", "rms, gain 1 + w" or "layer"
+    norm : {"rms", "rms, gain 1 + w", "layer"}
+        What the norms do.
     inputs_first : bool
         Whether matrices are (in, out), as in GPT-2's Conv1D, rather than (out, in).
     fused : "thirds" or "heads"
@@ -44,6 +45,7 @@ class Architecture:
     rope : "halves", "adjacent" or "none"
         Which coordinates rotary positions turn together: i and i + d/2, 2i and 2i + 1, or no rotation.
     causal : bool
+        Whether a token sees none after it.
     activation : (str, str)
         The setting that names σ, and its value where it is not set.
     settings : mapping

@@ -26,16 +26,18 @@ _GGUF_WORDS = {
 class Checkpoint:
     """Settings and tensors of a trained network.
 
-    Attributes
+    Parameters
     ----------
     path : Path
         The folder or file that was opened.
-    kind : "Hugging Face" or "GGUF"
+    kind : {"Hugging Face", "GGUF"}
+        The format.
     architecture : str
         `model_type` of config.json, or `general.architecture`.
     settings : mapping
         config.json; of a .gguf file its metadata in the words of config.json.
-    tensors : mapping from name to Tensor
+    tensors : mapping
+        From name to Tensor.
     vocabulary : tuple of str
         Tokens in the order of the embedding's rows, as the tokeniser spells them; () where there is none.
     """
@@ -48,14 +50,40 @@ class Checkpoint:
     vocabulary: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> Numbers:
-        """Return a tensor in float32; FileFormatError where there is none of this name."""
+        """Return a tensor in float32.
+
+        Parameters
+        ----------
+        name : str
+            As the checkpoint has it.
+
+        Returns
+        -------
+        float32 array
+            Decoded anew with every call.
+
+        Raises
+        ------
+        FileFormatError
+            Where there is none of this name.
+        """
         if name not in self.tensors:
             raise FileFormatError(f"{self.path.name} holds no tensor {name!r}, which a {self.architecture} model has.")
         return self.tensors[name].read()
 
 
 def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Open a checkpoint: a Hugging Face folder (also sharded), a .safetensors file beside its config.json, or a .gguf.
+    """Open a checkpoint: settings and names of its tensors; numbers stay in the file until they are asked for.
+
+    Parameters
+    ----------
+    path : str or path
+        A Hugging Face folder (also sharded), a .safetensors file beside its config.json, or a .gguf file.
+
+    Returns
+    -------
+    Checkpoint
+        What it holds.
 
     Raises
     ------

@@ -20,7 +20,23 @@ from assocmem.models.words import readable
 
 
 def open_network(path: str | os.PathLike[str]) -> Network:
-    """Open a checkpoint (see `open_checkpoint`); FileFormatError also for an architecture that is not known."""
+    """Open a checkpoint and say what its tensors are.
+
+    Parameters
+    ----------
+    path : str or path
+        As for `open_checkpoint`.
+
+    Returns
+    -------
+    Network
+        Its layers, read when asked for.
+
+    Raises
+    ------
+    FileFormatError
+        As `open_checkpoint`, and for an architecture that is not known, by name.
+    """
     checkpoint = open_checkpoint(path)
     known = ARCHITECTURES[checkpoint.kind]
     if checkpoint.architecture not in known:
@@ -36,6 +52,13 @@ class Network:
     """A checkpoint and what its tensors are.
 
     Reading a layer reads, decodes and hands out copies: nothing is kept. Layers are numbered from 0.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Settings and tensors.
+    kind : Architecture
+        The names and conventions by which they are read.
     """
 
     checkpoint: Checkpoint
@@ -108,7 +131,18 @@ class Network:
         )
 
     def mlp(self, layer: int) -> MLPLayer:
-        """Return the MLP of a layer, one row a memory."""
+        """Return the MLP of a layer, one row a memory.
+
+        Parameters
+        ----------
+        layer : int
+            From 0.
+
+        Returns
+        -------
+        MLPLayer
+            Its matrices in float32.
+        """
         at, kind, n, d = self._layer(layer), self.kind, self.hidden, self.width
         gates, gate_bias = None, None
         if kind.gate == kind.up:
@@ -126,7 +160,18 @@ class Network:
         )  # fmt: skip
 
     def attention(self, layer: int) -> AttentionLayer:
-        """Return the attention of a layer, head by head."""
+        """Return the attention of a layer, head by head.
+
+        Parameters
+        ----------
+        layer : int
+            From 0.
+
+        Returns
+        -------
+        AttentionLayer
+            Its matrices in float32.
+        """
         at, kind = self._layer(layer), self.kind
         h, h_k, d_k, d = self.n_heads, self.n_key_heads, self.head_width, self.width
         if kind.query == kind.key:

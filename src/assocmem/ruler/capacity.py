@@ -25,11 +25,26 @@ _METHOD = (
 class Capacity:
     """Number of memories at which a curve crosses a threshold, or a sentence saying that it does not.
 
-    value, low, high: M (a real number, the target counted) with its interval at `level`; None where the curve does not
-    cross or jumps to infinity (`reason` says why), a limit also where the measured M do not reach it and for a single
-    trial. definition, statistic, threshold: of what was crossed. largest_m, ratio_there: the largest measured M and the
-    curve's value at it. n_trials: at the measured M with the fewest. note: what else to know, such as a curve that
-    comes back below the threshold, or why a limit is missing.
+    Parameters
+    ----------
+    value, low, high : float or None
+        M (a real number, the target counted) with its interval; None where the curve does not cross or jumps to
+        infinity (`reason` says why), a limit also where the measured M do not reach it and for a single trial.
+    threshold, definition, statistic : float, str, str
+        Of what was crossed.
+    n_trials : int
+        At the measured M with the fewest.
+    largest_m, ratio_there : float
+        The largest measured M and the curve's value at it.
+    seed, sampler : int, str
+        How the trials were drawn.
+    level : float
+        Of the interval.
+    method : str
+        How the crossing was found.
+    reason, note : str
+        Why there is none; what else to know, such as a curve that comes back below the threshold, or why a limit is
+        missing.
     """
 
     value: float | None
@@ -64,16 +79,28 @@ def crossing(
 
     See `crossing_of_curve` for how it and its interval are found. Between two measured M the errors of both are put
     together with the dependence that the trials show, so that the interval is right whether a trial's numbers at
-    different M come from the same keys or not. Raises InputError for lengths that do not fit and M not increasing.
+    different M come from the same keys or not.
 
     Parameters
     ----------
-    memories : (k,)
+    memories : sequence of float or array (k,)
         Increasing numbers of memories, the target counted.
-    per_trial : (trials, k)
+    per_trial : array (trials, k)
         One ratio a trial for each M; where M have different trials, summarise each and take `crossing_of_curve`.
     threshold : float
-        A ratio > 0, dimensionless. The rest: see `summarise`.
+        A ratio > 0, dimensionless.
+    statistic, estimator, seed, sampler, level
+        As for `summarise`.
+
+    Returns
+    -------
+    Capacity
+        The M with its interval, or why there is none.
+
+    Raises
+    ------
+    InputError
+        For lengths that do not fit and M not increasing.
 
     Examples
     --------
@@ -97,6 +124,29 @@ def crossing_of_curve(
 ) -> Capacity:
     """Return the M at which a measured curve crosses `threshold` from below.
 
+    Parameters
+    ----------
+    memories : sequence of float or array (k,)
+        Increasing numbers of memories, the target counted.
+    curve : sequence of Estimate
+        k of them, of one definition, their intervals over trials.
+    threshold : float
+        > 0.
+    unit : str
+        The word for the curve's quantity in sentences.
+
+    Returns
+    -------
+    Capacity
+        The M with its interval, or why there is none.
+
+    Raises
+    ------
+    InputError
+        For mixed definitions, lengths that do not fit and M that do not increase.
+
+    Notes
+    -----
     A point whose whole interval lies below (above) the threshold is surely below (above). The crossing is sought
     between the last point surely below before the first surely above, and that point; where noise makes the
     curve cross several times in between, the middle crossing is taken. Between two M the curve is a straight
@@ -108,10 +158,6 @@ def crossing_of_curve(
     should not lie much denser than the interval is wide: with independent trials at every M it was found to cover
     95 % with three of them in its width and 92 % with seven; a note says so where more than three are neither
     surely below nor surely above.
-
-    Parameters: memories (k,), increasing; curve, k estimates of one definition, their intervals over trials; threshold
-    > 0; unit, the word for the curve's quantity in sentences. Raises InputError for mixed definitions, lengths that do
-    not fit and M that do not increase.
     """
     return _capacity(_checked_memories(memories), curve, threshold, unit, [1.0] * len(curve))
 
@@ -119,9 +165,23 @@ def crossing_of_curve(
 def growth(sizes: Sequence[float], capacities: Sequence[Capacity]) -> Estimate:
     """Return the exponent of a capacity's growth: the least-squares slope of its logarithm over that of a size.
 
-    Sizes (key widths, numbers in the state) without a capacity are left out; with fewer than two the value is None. The
-    points have equal weight; their errors are independent and taken from their 95 % intervals (3.92 standard errors).
+    The points have equal weight; their errors are independent and taken from their 95 % intervals (3.92 standard
+    errors).
 
+    Parameters
+    ----------
+    sizes : sequence of float
+        Key widths, or numbers in the state.
+    capacities : sequence of Capacity
+        One for each size; those that have no value are left out.
+
+    Returns
+    -------
+    Estimate
+        The slope, dimensionless; None with a reason for fewer than two sizes.
+
+    Examples
+    --------
     >>> found = [crossing(memories, [[0.5, 2.0]] * 3) for memories in ([17, 257], [33, 513])]
     >>> round(growth([64, 128], found).value, 3)
     0.989

@@ -33,8 +33,25 @@ _WORDS = {"rms": "root mean square", "mean": "mean", "median": "median"}
 def definition_of(statistic: str, estimator: str = "weights") -> str:
     """Return the definition of a ratio's statistic in words.
 
-    Raises InputError for an unknown statistic or estimator, and for any but the median of the projection ratio.
+    Parameters
+    ----------
+    statistic : {"rms", "mean", "median"}
+        Over trials.
+    estimator : {"weights", "vectors", "projection"}
+        Which ratio it is.
 
+    Returns
+    -------
+    str
+        What results are told apart by.
+
+    Raises
+    ------
+    InputError
+        For an unknown statistic or estimator, and for any but the median of the projection ratio.
+
+    Examples
+    --------
     >>> definition_of("median", "projection")[:37]
     'median over trials of the projection '
     """
@@ -62,21 +79,35 @@ def summarise(
     """Return the statistic of ratios over independent trials with its interval.
 
     The interval is None (with a reason) for fewer than two trials, for a median of fewer than six, and where a ratio is
-    infinite because a target got no weight. Raises InputError for NaN, negative numbers and other shapes.
+    infinite because a target got no weight.
 
     Parameters
     ----------
-    per_trial : (trials,) or (trials, m)
+    per_trial : array (trials,) or (trials, m)
         Ratios >= 0, one number a trial; or those of the m targets of every trial, which are first reduced to one
         number a trial by the same statistic, because they depend on each other.
     statistic : {"rms", "mean", "median"}
         "rms" is the root of the mean square.
     estimator : {"weights", "vectors", "projection"}
         Which ratio it is; the projection ratio has a median only.
-    seed, sampler, level
-        How the trials were drawn, recorded; level of the interval.
+    seed : int
+        Recorded: that of the trials.
+    sampler : str
+        Recorded: how the trials were drawn.
+    level : float
+        Of the interval.
     definition : str, optional
         In place of the words for estimator and statistic, for other quantities >= 0.
+
+    Returns
+    -------
+    Estimate
+        With everything needed to repeat it.
+
+    Raises
+    ------
+    InputError
+        For NaN, negative numbers and other shapes.
 
     Examples
     --------
@@ -116,10 +147,28 @@ def summarise_shares(
     sampler: str = "",
     level: float = 0.95,
 ) -> Estimate:
-    """Return the mean over trials of a share in [0, 1] with its interval (see `intervals.share_interval`).
+    """Return the mean over trials of a share with its interval (see `share_interval`).
 
-    Parameters: shares (trials,), the part of each trial's recalls that had a property; recalls_per_trial >= 1;
-    definition, the property in words. Raises InputError for numbers outside [0, 1].
+    Parameters
+    ----------
+    shares : array (trials,)
+        In [0, 1]: the part of each trial's recalls that had a property.
+    recalls_per_trial : int
+        >= 1.
+    definition : str
+        The property in words.
+    seed, sampler, level
+        As for `summarise`.
+
+    Returns
+    -------
+    Estimate
+        The mean share.
+
+    Raises
+    ------
+    InputError
+        For numbers outside [0, 1].
     """
     numbers = per_trial_numbers(shares, "mean")
     if numbers.size and numbers.max() > 1:
@@ -135,9 +184,24 @@ def summarise_shares(
 
 
 def per_trial_numbers(ratios: Sequence[float] | Array, statistic: str) -> Floats:
-    """Return one number a trial (trials,): the statistic over the m targets of each trial in (trials, m).
+    """Return one number a trial: the statistic over the targets of each.
 
-    Raises InputError for NaN or negative numbers, naming the trial, and for other shapes.
+    Parameters
+    ----------
+    ratios : array (trials,) or (trials, m)
+        Numbers >= 0; those of one number a trial are returned as they are.
+    statistic : {"rms", "mean", "median"}
+        Over the m targets.
+
+    Returns
+    -------
+    float64 array (trials,)
+        The numbers.
+
+    Raises
+    ------
+    InputError
+        For NaN or negative numbers, naming the trial, and for other shapes.
     """
     numbers = np.asarray(ratios if isinstance(ratios, list | tuple) else to_numpy(ratios))
     if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "fiub":
@@ -173,8 +237,22 @@ class Defined(Protocol):
 def same_definition(results: Iterable[Defined]) -> str:
     """Return the one definition of all `results`; refuse to put two definitions together.
 
-    To be called before results share a column, a curve or an axis. Raises InputError naming the first two that
-    differ, and where there are no results.
+    To be called before results share a column, a curve or an axis.
+
+    Parameters
+    ----------
+    results : iterable
+        Estimates or capacities, or whatever has a `definition`.
+
+    Returns
+    -------
+    str
+        Their definition.
+
+    Raises
+    ------
+    InputError
+        Naming the first two that differ, and where there are no results.
     """
     found = list(dict.fromkeys(result.definition for result in results))
     if not found:
@@ -223,7 +301,20 @@ METHODS = {
 
 
 def mean_interval(numbers: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the mean of numbers >= 0, shape (n,), n >= 2; see the module for the method."""
+    """Return the interval of the mean of numbers >= 0; see the module for the method.
+
+    Parameters
+    ----------
+    numbers : float64 array (n,)
+        n >= 2.
+    level : float
+        In (0, 1).
+
+    Returns
+    -------
+    low, high : float
+        Its limits.
+    """
     from scipy.special import stdtrit
 
     n = numbers.size
@@ -249,9 +340,19 @@ def _hall(x: float, skew: float, n: int) -> float:
 
 
 def median_interval(numbers: Floats, level: float = 0.95) -> tuple[float, float] | None:
-    """Return the interval of the median of numbers (n,), or None where n is too small for the level (n < 6 at 95 %).
+    """Return the interval of the median of numbers.
 
-    Infinite numbers are allowed; a limit may be infinite.
+    Parameters
+    ----------
+    numbers : float64 array (n,)
+        Infinite ones are allowed.
+    level : float
+        In (0, 1).
+
+    Returns
+    -------
+    (float, float) or None
+        Its limits, which may be infinite; None where n is too small for the level (n < 6 at 95 %).
     """
     from scipy.special import bdtr
 
@@ -276,10 +377,24 @@ def _between(a: float, b: float, mix: float) -> float:
 
 
 def share_interval(shares: Floats, recalls_per_trial: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of a proportion from each trial's share of right recalls (n,), n >= 2.
+    """Return the interval of a proportion from each trial's share of right recalls.
 
     The effective number of recalls lies between the number of trials and that of all recalls. Where every recall
     is right (or every one wrong) nothing is known of their dependence, and the number of trials is taken.
+
+    Parameters
+    ----------
+    shares : float64 array (n,)
+        In [0, 1], n >= 2.
+    recalls_per_trial : int
+        Recalls behind each share.
+    level : float
+        In (0, 1).
+
+    Returns
+    -------
+    low, high : float
+        Its limits.
     """
     from scipy.special import ndtri
 

@@ -18,15 +18,30 @@ _BLOCK = 1 << 21
 class Geometry:
     """Numbers about keys (n, d).
 
-    n, d: rows and columns. constant_columns: columns that have one value throughout. zero_rows: rows of length
-    zero, whose cosine with any other counts as 0. duplicates: rows equal to an earlier row.
-    norm_mean, norm_std, norm_min, norm_max: of the rows' lengths.
-    effective_dimension: 1 / E cos^2 over pairs of distinct rows, the width d at which uniform unit keys would
-        overlap as much; None where it is infinite (all cosines zero) or there are fewer than two rows.
-    mean_cosine: E cos over pairs of distinct rows.
-    participation_ratio: (tr C)^2 / tr C^2 of the second moment C = K^T K / n; participation_ratio_centred: of
-        the covariance. shared_mean_share: ||mean||^2 / mean ||k||^2 in [0, 1].
-    These are None where all keys are zero (or all equal, for the centred one). reason: why something is None.
+    Parameters
+    ----------
+    n, d : int
+        Rows and columns.
+    constant_columns : int
+        Columns that have one value throughout.
+    zero_rows : int
+        Rows of length zero, whose cosine with any other counts as 0.
+    duplicates : int
+        Rows equal to an earlier row.
+    norm_mean, norm_std, norm_min, norm_max : float
+        Of the rows' lengths.
+    effective_dimension : float or None
+        1 / E cos^2 over pairs of distinct rows, the width d at which uniform unit keys would overlap as much; None
+        where it is infinite (all cosines zero) or there are fewer than two rows.
+    mean_cosine : float or None
+        E cos over pairs of distinct rows.
+    participation_ratio, participation_ratio_centred : float or None
+        (tr C)^2 / tr C^2 of the second moment C = K^T K / n, and of the covariance; None where all keys are zero (or
+        all equal, for the centred one).
+    shared_mean_share : float or None
+        ||mean||^2 / mean ||k||^2 in [0, 1]; None where all keys are zero.
+    reason : str
+        Why something is None.
     """
 
     n: int
@@ -47,11 +62,32 @@ class Geometry:
 
 
 def key_geometry(keys: Array) -> Geometry:
-    """Return the geometry of keys (n, d), n and d >= 1, any array library.
+    """Return the geometry of keys.
 
-    All pairs of rows count, through the d x d matrix of second moments (the n x n one where that is smaller): cost
-    n d min(n, d), memory n d + min(n, d)^2. Raises InputError for other shapes, NonFiniteError naming a row.
+    Parameters
+    ----------
+    keys : array (n, d)
+        n and d >= 1, of any array library.
 
+    Returns
+    -------
+    Geometry
+        Numbers about them; all pairs of rows count.
+
+    Raises
+    ------
+    InputError
+        For other shapes.
+    NonFiniteError
+        Naming a row.
+
+    Notes
+    -----
+    Through the d x d matrix of second moments (the n x n one where that is smaller): cost n d min(n, d), memory
+    n d + min(n, d)^2.
+
+    Examples
+    --------
     >>> found = key_geometry(np.eye(4)[[0, 1, 2, 0]])
     >>> found.duplicates, found.effective_dimension
     (1, 6.0)

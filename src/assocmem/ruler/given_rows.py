@@ -142,7 +142,15 @@ class GivenRows:
     def ratios(self, scale: Scale = 1.0) -> RowRatios:
         """Return every query's mean square ratio as a function of M.
 
-        `scale`, one number or one for each head (...), multiplies the soft-capped logits.
+        Parameters
+        ----------
+        scale : float or array (...)
+            One number, or one for each head, that multiplies the soft-capped logits.
+
+        Returns
+        -------
+        RowRatios
+            Of all queries.
         """
         others, numbers = np.zeros(self.queries.shape[:-1], np.int64), np.full((3, *self.queries.shape[:-1]), np.nan)
         for block in self._blocks(scale):
@@ -153,10 +161,22 @@ class GivenRows:
     def strongest(self, count: int, scale: Scale = 1.0) -> tuple[Indices, Floats]:
         """Return the `count` rows that interfere most with each query, strongest first.
 
+        Parameters
+        ----------
+        count : int
+            >= 1.
+        scale
+            As for `ratios`.
+
         Returns
         -------
         rows, weights : arrays (..., m, count)
             Indices, and their a_iq with its sign (inf where the target has no weight); -1 and 0 where fewer are seen.
+
+        Raises
+        ------
+        InputError
+            For another count.
         """
         if not is_whole(count):
             raise InputError(f"`count` must be a whole number >= 1; got {count!r}.")
@@ -167,7 +187,13 @@ class GivenRows:
         return names, found
 
     def targets(self) -> Indices:
-        """Return the row that each query asks for (..., m), -1 where it sees none."""
+        """Return the row that each query asks for.
+
+        Returns
+        -------
+        int array (..., m)
+            -1 where it sees none.
+        """
         found = np.full(self.queries.shape[:-1], -1)
         for block in self._blocks(1.0):
             found[block.at] = np.where(block.found, block.target, -1)
@@ -181,7 +207,18 @@ class GivenRows:
         return found
 
     def log_histogram(self, edges: Sequence[float]) -> Indices:
-        """Return how many rows interfere with ln |a_iq| between edges (e + 1,), the outer bins without end (..., e)."""
+        """Return how many rows interfere with ln |a_iq| between edges.
+
+        Parameters
+        ----------
+        edges : sequence of float
+            e + 1 of them, increasing; the outer bins are without end.
+
+        Returns
+        -------
+        int array (..., e)
+            Counts over all queries.
+        """
         found = np.zeros((*self.queries.shape[:-2], len(edges) - 1), np.int64)
         for block in self._blocks(1.0):
             weights, top = block.relative()
@@ -195,21 +232,25 @@ class GivenRows:
 
         Parameters
         ----------
-        memories : sequence of numbers >= 2
-            The M, of rows of the same kind as these.
+        memories : sequence of float
+            The M >= 2, of rows of the same kind as these.
         ratio : float
             The ratio to reach, > 0, over random values.
 
         Returns
         -------
-        factors : float64 array (..., m, len(memories))
-            The smallest that is >= 0, below one where the logits are sharper than needed; infinity where none serves,
-            because other rows have as large a logit as the target; NaN for queries that are left out.
+        float64 array (..., m, len(memories))
+            The smallest factor that is >= 0, below one where the logits are sharper than needed; infinity where none
+            serves, because other rows have as large a logit as the target; NaN for queries that are left out.
 
         Raises
         ------
         InputError
-            Where σ is not the exponential. Cost: about ten passes for each M.
+            Where σ is not the exponential.
+
+        Notes
+        -----
+        Cost: about ten passes for each M.
         """
         if self.activation is not None:
             raise InputError("`logit_factors` is for the exponential: σ of another kind is not sharpened by a factor.")
@@ -224,9 +265,24 @@ class GivenRows:
         return found
 
     def share_of(self, position: int, scale: Scale = 1.0) -> Floats:
-        """Return the share that one row has in the absolute weights of all rows seen, dropped ones too (..., m).
+        """Return the share that one row has in the absolute weights of all rows seen, dropped ones too.
 
-        0 where a query does not see the row. The mass of an attention sink is `share_of(0)`.
+        Parameters
+        ----------
+        position : int
+            The row; the mass of an attention sink is `share_of(0)`.
+        scale
+            As for `ratios`.
+
+        Returns
+        -------
+        float64 array (..., m)
+            In [0, 1]; 0 where a query does not see the row.
+
+        Raises
+        ------
+        InputError
+            Where there is no such row.
         """
         n = self.keys.shape[-2]
         if not is_whole(position, 0) or position >= n:

@@ -14,10 +14,26 @@ _STATE = "bits per number of state, M d_v/2 log2(1 + 1/ratio^2) / (numbers held)
 def bits_per_recall(ratio: float | Estimate, d_v: int) -> Estimate:
     """Return d_v/2 log2(1 + 1/ratio^2): the bits that one recall tells about a Gaussian value in Gaussian noise.
 
-    Parameters: ratio >= 0, dimensionless, a number or an Estimate (whose interval is carried over); d_v >= 1.
-    Returns an Estimate in bits; at ratio 0 its value is None with a reason, because a real number without noise
-    holds any number of bits. Raises InputError for negative or NaN ratios.
+    Parameters
+    ----------
+    ratio : float or Estimate
+        >= 0, dimensionless; the interval of an Estimate is carried over.
+    d_v : int
+        Width of the values, >= 1.
 
+    Returns
+    -------
+    Estimate
+        In bits. At ratio 0 its value is None with a reason, because a real number without noise holds any number of
+        bits.
+
+    Raises
+    ------
+    InputError
+        For negative or NaN ratios.
+
+    Examples
+    --------
     >>> bits_per_recall(1.0, 64).value
     32.0
     """
@@ -29,9 +45,27 @@ def bits_per_recall(ratio: float | Estimate, d_v: int) -> Estimate:
 def bits_per_state(ratio: float | Estimate, d_v: int, n_memories: float, state_size: int) -> Estimate:
     """Return the bits that all M recalls tell, divided by the numbers that the state holds.
 
-    Parameters: ratio and d_v as in `bits_per_recall`; n_memories > 0, the M at which the ratio was measured;
-    state_size >= 1, counted from the arrays held (State.size). Returns an Estimate in bits per number.
+    Parameters
+    ----------
+    ratio, d_v
+        As in `bits_per_recall`.
+    n_memories : float
+        The M > 0 at which the ratio was measured.
+    state_size : int
+        Numbers held, >= 1, counted from the arrays (`State.size`).
 
+    Returns
+    -------
+    Estimate
+        In bits per number.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    Examples
+    --------
     >>> bits_per_state(1.0, 64, 65, 64 * 64).value
     0.5078125
     """

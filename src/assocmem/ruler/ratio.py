@@ -33,13 +33,29 @@ def by_weights(weights: Array, targets: Sequence[int] | Array) -> Floats:
 
     Parameters
     ----------
-    weights: (..., m, n), the weight of each of n memories in each of m recalls, any array library.
-    targets: (m,), the index j of the memory that each query asks for.
+    weights : array (..., m, n)
+        The weight of each of n memories in each of m recalls, of any array library.
+    targets : sequence of int or array (m,)
+        The index j of the memory that each query asks for.
 
-    Returns ratios (..., m), float64: 0 where nothing interferes, infinity where the target has weight zero.
-    Raises InputError for shapes and indices that do not fit, NonFiniteError naming a row with NaN or infinity.
+    Returns
+    -------
+    float64 array (..., m)
+        Ratios: 0 where nothing interferes, infinity where the target has weight zero.
+
+    Raises
+    ------
+    InputError
+        For shapes and indices that do not fit.
+    NonFiniteError
+        Naming a row with NaN or infinity.
+
+    Notes
+    -----
     Cost: one pass, in blocks of about a million weights.
 
+    Examples
+    --------
     >>> by_weights(np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 2.0]]), [0, 2]).round(3).tolist()
     [1.333, 0.0]
     """
@@ -52,8 +68,19 @@ def by_channel_weights(weights: Array, targets: Sequence[int] | Array) -> Floats
     """Return the ratio of stores with a row of weights for each value channel.
 
     sqrt(sum over i != j and channels c of A_ijc^2) / sqrt(sum over c of A_jjc^2): the ratio by weights for
-    values whose channels have equal mean squares. Parameters: weights (..., m, n, d_v), targets (m,). Returns
-    (..., m). Errors and infinities as in `by_weights`, to which it reduces where all channels are alike.
+    values whose channels have equal mean squares.
+
+    Parameters
+    ----------
+    weights : array (..., m, n, d_v)
+        Of any array library.
+    targets : sequence of int or array (m,)
+        The index j of the memory that each query asks for.
+
+    Returns
+    -------
+    float64 array (..., m)
+        Ratios; errors and infinities as in `by_weights`, to which it reduces where all channels are alike.
     """
     rows = checked_numbers(weights, "weights", 3)
     chosen = checked_indices(targets, rows.shape[-3], rows.shape[-2])
@@ -65,15 +92,29 @@ def by_vectors(recalls: Array, target_values: Array, own_weights: Array, *, zero
 
     Parameters
     ----------
-    recalls: (..., m, d_v), what the store recalled.
-    target_values: (m, d_v) or (..., m, d_v), the values that were asked for.
-    own_weights: (..., m), the weight A_jj of the target in its own recall (see `own_weights`); or
-        (..., m, d_v), one for each value channel.
-    zero_recall: (..., m, d_v), for affine stores what they recall when all values are zero; it is subtracted.
+    recalls : array (..., m, d_v)
+        What the store recalled.
+    target_values : array (m, d_v) or (..., m, d_v)
+        The values that were asked for.
+    own_weights : array (..., m) or (..., m, d_v)
+        The weight A_jj of the target in its own recall (see `own_weights`), or one for each value channel.
+    zero_recall : array (..., m, d_v), optional
+        For affine stores what they recall when all values are zero; it is subtracted.
 
-    Returns ratios (..., m), float64, infinity where the signal is zero. Raises InputError for shapes that do not
-    fit, NonFiniteError naming a row with NaN or infinity.
+    Returns
+    -------
+    float64 array (..., m)
+        Ratios, infinity where the signal is zero.
 
+    Raises
+    ------
+    InputError
+        For shapes that do not fit.
+    NonFiniteError
+        Naming a row with NaN or infinity.
+
+    Examples
+    --------
     >>> by_vectors(np.array([[1.0, 1.0]]), np.array([[2.0, 0.0]]), np.array([0.5])).tolist()
     [1.0]
     """
@@ -93,8 +134,24 @@ def by_projection(recalls: Array, target_values: Array) -> Floats:
 
     For stores that are not linear in their values, whose weights A_jj do not exist. It is a quantity of its own:
     only its median is used, and above 1 it parts company with the other estimators, because a long interference
-    has a share along v that it takes for signal. Parameters: recalls (..., m, d_v); target_values (m, d_v) or
-    (..., m, d_v), without zero rows. Returns (..., m), infinity where f is orthogonal to v.
+    has a share along v that it takes for signal.
+
+    Parameters
+    ----------
+    recalls : array (..., m, d_v)
+        What the store recalled.
+    target_values : array (m, d_v) or (..., m, d_v)
+        The values that were asked for, without zero rows.
+
+    Returns
+    -------
+    float64 array (..., m)
+        Ratios, infinity where f is orthogonal to v.
+
+    Raises
+    ------
+    InputError
+        For shapes that do not fit, and for zero rows.
     """
     recalled = checked_numbers(recalls, "recalls", 2)
     values = _fitting(target_values, "target_values", recalled.shape)

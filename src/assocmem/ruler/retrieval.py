@@ -23,12 +23,33 @@ def top1_right(
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Say for every recall whether its largest inner product is with the right candidate, and with it alone.
 
-    Parameters: recalls (..., m, d_v); candidates (C, d_v), the values to choose from, which are all stored
-    values where C = M, or (..., C, d_v), other ones for each item of the recalls' batch; targets (m,), the row of the
-    right one, or (..., m). A tie with another candidate counts as wrong.
-    Returns booleans (..., m). Raises InputError for shapes and indices that do not fit, NonFiniteError for NaN.
+    Parameters
+    ----------
+    recalls : array (..., m, d_v)
+        What the store recalled.
+    candidates : array (C, d_v) or (..., C, d_v)
+        The values to choose from, all stored values where C = M; or other ones for each item of the recalls' batch.
+    targets : sequence of int or array (m,) or (..., m)
+        The row of the right one. A tie with another candidate counts as wrong.
+
+    Returns
+    -------
+    bool array (..., m)
+        True for right.
+
+    Raises
+    ------
+    InputError
+        For shapes and indices that do not fit.
+    NonFiniteError
+        For NaN.
+
+    Notes
+    -----
     Cost: m C d_v multiply-adds an item, in blocks of about 4 million products.
 
+    Examples
+    --------
     >>> top1_right(np.array([[0.9, 0.4]]), np.eye(2), [0]).tolist()
     [True]
     """
@@ -58,8 +79,27 @@ def top1_right(
 
 
 def retrieval_definition(candidates: int | None = None, share: float = 0.95) -> str:
-    """Return the definition of the retrieval capacity in words, with the number of candidates and the share.
+    """Return the definition of the retrieval capacity in words.
 
+    Parameters
+    ----------
+    candidates : int, optional
+        C >= 2; by default all M values.
+    share : float
+        Of right recalls that is asked for, in (0, 1).
+
+    Returns
+    -------
+    str
+        With the number of candidates and the share.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    Examples
+    --------
     >>> retrieval_definition(1000)[:56]
     'retrieval capacity (95 % right of C = 1000 candidates): '
     """
@@ -87,13 +127,34 @@ def retrieval_capacity(
 ) -> Capacity:
     """Return the M up to which at least `share` of the recalls are right.
 
-    Parameters: memories (k,), increasing; per_trial (trials, k), each trial's share of right recalls at each M, in
-    [0, 1]; recalls_per_trial, behind each share, one number or one for each M; candidates, C, None for C = M; share,
-    of right recalls that is asked for; the rest as in `summarise`.
+    The crossing and its interval are found as in `crossing_of_curve`. Its definition names C and the share, so that it
+    cannot come into one column with the capacity of the ratio.
 
-    The result's `threshold` is the share of wrong recalls allowed, its `ratio_there` the share of wrong ones at
-    the largest M. The crossing and its interval are found as in `crossing_of_curve`. Its definition names C
-    and the share, so that it cannot come into one column with the capacity of the ratio.
+    Parameters
+    ----------
+    memories : sequence of float or array (k,)
+        Increasing numbers of memories.
+    per_trial : array (trials, k)
+        Each trial's share of right recalls at each M, in [0, 1].
+    recalls_per_trial : int or sequence of int
+        Recalls behind each share, one number or one for each M.
+    candidates : int, optional
+        C; by default C = M.
+    share : float
+        Of right recalls that is asked for, in (0, 1).
+    seed, sampler, level
+        As for `summarise`.
+
+    Returns
+    -------
+    Capacity
+        Its `threshold` is the share of wrong recalls allowed, its `ratio_there` the share of wrong ones at the largest
+        M.
+
+    Raises
+    ------
+    InputError
+        For shapes that do not fit and numbers out of range.
     """
     table = np.asarray(per_trial if isinstance(per_trial, list | tuple) else to_numpy(per_trial), dtype=np.float64)
     if table.ndim != 2:

@@ -19,7 +19,7 @@ Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 class RowRatios:
     """The mean square ratio of every query as a function of M: e^log_scale ((M - 1) A + (M - 1)(M - 2) B).
 
-    Attributes
+    Parameters
     ----------
     others : int array (..., m)
         How many rows other than its target each query sees; 0 where it has no target or sees nothing else, and every
@@ -39,10 +39,19 @@ class RowRatios:
         return self.others > 0
 
     def log_mean_square(self, n_memories: float | None = None) -> Floats:
-        """Return the log of each query's mean square ratio (..., m) among M memories; None: among all that it sees.
+        """Return the logarithm of each query's mean square ratio among M memories.
 
-        -inf where nothing interferes, inf where the target has weight zero. Beyond the rows that there are it says
-        what more rows of the same kind would do; NaN where given values cancel so far that this has no answer.
+        Parameters
+        ----------
+        n_memories : float, optional
+            M; by default all that a query sees. Beyond the rows that there are it says what more rows of the same kind
+            would do.
+
+        Returns
+        -------
+        float64 array (..., m)
+            -inf where nothing interferes, inf where the target has weight zero, NaN where given values cancel so far
+            that this has no answer.
         """
         more = self.others if n_memories is None else checked_memories(n_memories) - 1.0
         square = more * (self.first + (more - 1.0) * self.second)
@@ -54,12 +63,34 @@ class RowRatios:
         return np.where(self.asked, found, np.nan)
 
     def ratio(self, n_memories: float | None = None) -> Floats:
-        """Return the root of each query's mean square ratio (..., m) among M memories; None: among all it sees."""
+        """Return the root of each query's mean square ratio among M memories.
+
+        Parameters
+        ----------
+        n_memories : float, optional
+            M; by default all that a query sees.
+
+        Returns
+        -------
+        float64 array (..., m)
+            As `log_mean_square`.
+        """
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(0.5 * self.log_mean_square(n_memories)))
 
     def capacity(self, threshold: float = 1.0) -> Floats:
-        """Return the M, a real number > 1, at which each query's ratio reaches the threshold (..., m); inf: never."""
+        """Return the M at which each query's ratio reaches the threshold.
+
+        Parameters
+        ----------
+        threshold : float
+            A ratio > 0.
+
+        Returns
+        -------
+        float64 array (..., m)
+            Real numbers > 1; inf: never.
+        """
         require_threshold(threshold)
         with np.errstate(all="ignore"):
             aim = np.exp(2 * math.log(threshold) - self.log_scale)
@@ -71,7 +102,13 @@ class RowRatios:
         return np.where(self.asked, 1.0 + more, np.nan)
 
     def over_queries(self) -> RowRatios:
-        """Return the mean over the queries that ask, last axis of length one: its root is the rms ratio."""
+        """Return the mean over the queries that ask.
+
+        Returns
+        -------
+        RowRatios
+            Last axis of length one; its root is the rms ratio.
+        """
         there = self.asked & ~np.isnan(self.log_scale)
         top = np.max(np.where(there, self.log_scale, -np.inf), axis=-1, keepdims=True)
         shift = np.where(np.isfinite(top), top, 0.0)
@@ -86,7 +123,17 @@ class RowRatios:
     def rms(self, n_memories: float | None = None) -> tuple[Floats, Floats]:
         """Return the root mean square over queries of the ratio among M memories, and one query's largest share of it.
 
-        Both (...); None: among all that each sees. Where the share is near 1 the rms speaks of that query alone.
+        Parameters
+        ----------
+        n_memories : float, optional
+            M; by default all that each query sees.
+
+        Returns
+        -------
+        rms : float64 array (...)
+            The ratio.
+        share : float64 array (...)
+            Near 1 the rms speaks of one query alone.
         """
         logs = np.where(self.asked, self.log_mean_square(n_memories), -np.inf)
         top = np.max(logs, axis=-1, keepdims=True)
@@ -97,8 +144,22 @@ class RowRatios:
 
 
 def quantile(numbers: Floats, q: float) -> Floats:
-    """Return the quantile over the last axis: the number of a query, never one between two; NaN does not count.
+    """Return the quantile over the last axis: the number of a query, never one between two.
 
+    Parameters
+    ----------
+    numbers : float64 array (..., m)
+        NaN does not count.
+    q : float
+        In [0, 1].
+
+    Returns
+    -------
+    float64 array (...)
+        One of the numbers each.
+
+    Examples
+    --------
     >>> quantile(np.array([3.0, np.nan, 1.0, np.inf]), 0.5).item()
     3.0
     """

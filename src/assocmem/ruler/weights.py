@@ -31,23 +31,38 @@ def recall_weights(
 ) -> Numbers:
     """Return the weight of every stored pair in the recall of every query.
 
+    The recall of zero values is subtracted from affine stores.
+
     Parameters
     ----------
     store : Store
         Its recall is linear in the values.
     pairs : Pairs
         Keys (*batch, n, d_k), values (*batch, n, d_v), with the extras that the store takes.
-    queries : (..., m, d_k)
+    queries : array (..., m, d_k)
         Leading axes broadcast against the batch.
-    by, block
-        "one-hot" writes one-hot values, in blocks of `block` columns (for weights of each channel, pairs; by default
-        about 4 million numbers); "store" asks for its own weights; "auto" takes those where it has them.
+    by : {"auto", "one-hot", "store"}
+        "one-hot" writes one-hot values, "store" asks for its own weights, "auto" takes those where it has them.
+    block : int, optional
+        Columns of one-hot values written at once (for weights of each channel, pairs); about 4 million numbers by
+        default.
 
-    Returns a NumPy array in the recall's dtype: (..., m, n) where the weights are shared by all value channels,
-    (..., m, n, d_v) where each channel has its own. The recall of zero values is subtracted from affine stores.
-    Raises InputError for stores that are not linear in their values, and whatever the store raises.
+    Returns
+    -------
+    array (..., m, n) or (..., m, n, d_v)
+        A NumPy array in the recall's dtype; the latter where each value channel has weights of its own.
+
+    Raises
+    ------
+    InputError
+        For stores that are not linear in their values, and whatever the store raises.
+
+    Notes
+    -----
     Cost: one write of all pairs and one recall of all queries for each block.
 
+    Examples
+    --------
     >>> from assocmem.stores.outer import OuterProduct
     >>> recall_weights(OuterProduct(), Pairs(np.eye(2), np.ones((2, 1))), np.array([[2.0, 3.0]])).tolist()
     [[2.0, 3.0]]
@@ -86,9 +101,22 @@ def weights_of(store: Store, state: State, queries: Array) -> Numbers:
 def own_weights(store: Store, pairs: Pairs, queries: Array, targets: Sequence[int] | Array) -> Numbers:
     """Return the weight of each query's own target in its recall: the diagonal of `recall_weights`, cheaply.
 
-    Parameters: as in `recall_weights`; targets (m,), indices of pairs. Returns (..., m), or (..., m, d_v) where
-    each value channel has its own weights. Cost: one write and one recall with a one-hot channel for every
-    target, in blocks; for weights of each channel, one write for every target.
+    Parameters
+    ----------
+    store, pairs, queries
+        As in `recall_weights`.
+    targets : sequence of int or array (m,)
+        Indices of pairs.
+
+    Returns
+    -------
+    array (..., m) or (..., m, d_v)
+        The latter where each value channel has its own weights.
+
+    Notes
+    -----
+    Cost: one write and one recall with a one-hot channel for every target, in blocks; for weights of each channel, one
+    write for every target.
     """
     return _own(store, _as_arrays(pairs), queries, targets, recalls=False)[1]
 
@@ -96,10 +124,23 @@ def own_weights(store: Store, pairs: Pairs, queries: Array, targets: Sequence[in
 def recall_with_own_weights(
     store: Store, pairs: Pairs, queries: Array, targets: Sequence[int] | Array
 ) -> tuple[Numbers, Numbers, Numbers | None]:
-    """Return what `by_vectors` needs: recalls (..., m, d_v), own weights as `own_weights`, and the zero recall.
+    """Return what `by_vectors` needs of a store.
 
-    The zero recall (..., m, d_v), of all values zero, is None for stores that are not affine. Recalls and
-    weights come from the same write, in which every target has a one-hot channel beside the values.
+    Recalls and weights come from the same write, in which every target has a one-hot channel beside the values.
+
+    Parameters
+    ----------
+    store, pairs, queries, targets
+        As in `own_weights`.
+
+    Returns
+    -------
+    recalls : array (..., m, d_v)
+        What the store recalls.
+    own : array (..., m) or (..., m, d_v)
+        As `own_weights` gives it.
+    zero : array (..., m, d_v) or None
+        The recall of all values zero; None for stores that are not affine.
     """
     pairs = _as_arrays(pairs)
     recalls, own = _own(store, pairs, queries, targets, recalls=True)

@@ -18,22 +18,41 @@ Kind: TypeAlias = Literal["raw", "centred", "whitened"]
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """What is done to keys before a store sees them. Made by `Preparation.fit`.
+    """What is done to keys before a store sees them, as `Preparation.fit` makes it.
 
-    kind: "raw" leaves rows as they are, "centred" subtracts the mean of the fitted rows, "whitened" also turns
-        them to the axes of their covariance and gives every axis the same variance.
-    normalise: whether rows are then scaled to length one.
-    columns: the columns that are kept; of the others raw drops those that are zero in every fitted row, centring
-        those that are constant in all rows (`among`), whitening those that are constant in the fitted rows. dropped:
-        how many are not kept.
-    rank: number of directions that come out; directions_dropped: how many more the kept columns have, whose
-        variance is at most `tolerance` times the largest.
-    tolerance: relative to the largest variance. shrinkage: share in [0, 1] of the mean variance that is mixed
-        into every direction's variance before whitening.
-    n_fitted: rows that it was fitted on. note: what else to know. scale: what rows are divided by before `axes` turn
-        them, so that no square leaves the range. span: the directions (columns, r) that raw and centred rows are
-        projected on where all others are the rounding of the dtype in which they came; None where there are none.
-    length: what prepared rows are multiplied by, so that logits keep their mean scale.
+    Parameters
+    ----------
+    kind : {"raw", "centred", "whitened"}
+        "raw" leaves rows as they are, "centred" subtracts the mean of the fitted rows, "whitened" also turns them to
+        the axes of their covariance and gives every axis the same variance.
+    normalise : bool
+        Whether rows are then scaled to length one.
+    columns : int array
+        The columns that are kept; of the others raw drops those that are zero in every fitted row, centring those that
+        are constant in all rows (`among`), whitening those that are constant in the fitted rows.
+    mean, axes : float64 arrays
+        What is taken from the kept columns, and what then turns them, if anything.
+    d : int
+        The width of the rows.
+    rank : int
+        Number of directions that come out.
+    directions_dropped : int
+        How many more the kept columns have, whose variance is at most `tolerance` times the largest.
+    tolerance : float
+        Relative to the largest variance.
+    shrinkage : float
+        Share in [0, 1] of the mean variance that is mixed into every direction's variance before whitening.
+    n_fitted : int
+        Rows that it was fitted on.
+    note : str
+        What else to know.
+    scale : float
+        What rows are divided by before `axes` turn them, so that no square leaves the range.
+    span : float64 array (columns, r) or None
+        The directions that raw and centred rows are projected on where all others are the rounding of the dtype in
+        which they came; None where there are none.
+    length : float
+        What prepared rows are multiplied by, so that logits keep their mean scale.
     """
 
     kind: str
@@ -77,26 +96,53 @@ class Preparation:
         came: str | None = None,
         keep_length: bool = False,
     ) -> Preparation:
-        """Return the preparation fitted on rows (n, d), which should not be the rows that are then measured.
+        """Return the preparation fitted on rows, which should not be the rows that are then measured.
 
         Parameters
         ----------
-        kind: "raw", "centred" or "whitened". normalise: scale prepared rows to length one.
-        tolerance: directions whose variance is at most this times the largest are dropped when whitening;
-            max(n, d) times the float64 rounding unit (2.2e-16) by default, and at least the square of 2 rounding units
-            of `came` relative to the rows before their mean was taken off.
-        shrinkage: in [0, 1], for whitening from few rows: variances become (1 - shrinkage) times themselves plus
-            shrinkage times their mean over the directions that are kept.
-        among: all rows (n', d) that will be prepared, for centring: columns that vary in them stay, though they be
-            constant in the fitted rows. The fitted rows by default. name: what refusals call the rows.
-        came: name of the dtype in which the numbers came, that of `rows` by default.
-        keep_length: give prepared rows the mean squared length that the fitted ones had as they came, so that a
-            sharpness means what it meant; nothing where they are scaled to length one.
+        rows : array (n, d)
+            Of any array library.
+        kind : {"raw", "centred", "whitened"}
+            What is done.
+        normalise : bool
+            Scale prepared rows to length one.
+        tolerance : float, optional
+            Directions whose variance is at most this times the largest are dropped when whitening; max(n, d) times the
+            float64 rounding unit (2.2e-16) by default, and at least the square of 2 rounding units of `came` relative
+            to the rows before their mean was taken off.
+        shrinkage : float
+            In [0, 1], for whitening from few rows: variances become (1 - shrinkage) times themselves plus shrinkage
+            times their mean over the directions that are kept.
+        among : array (n', d), optional
+            All rows that will be prepared, for centring: columns that vary in them stay, though they be constant in the
+            fitted rows. The fitted rows by default.
+        name : str
+            What refusals call the rows.
+        came : str, optional
+            Name of the dtype in which the numbers came, that of `rows` by default.
+        keep_length : bool
+            Give prepared rows the mean squared length that the fitted ones had as they came, so that a sharpness means
+            what it meant; nothing where they are scaled to length one.
 
-        Raises InputError for other shapes, fewer than two rows (one suffices for raw), rows without any variance
-        (without any number but zero, for raw) and settings out of range; NonFiniteError naming a bad row.
+        Returns
+        -------
+        Preparation
+            To be applied.
+
+        Raises
+        ------
+        InputError
+            For other shapes, fewer than two rows (one suffices for raw), rows without any variance (without any number
+            but zero, for raw) and settings out of range.
+        NonFiniteError
+            Naming a bad row.
+
+        Notes
+        -----
         Cost: n d^2 + d^3 for whitening, n d otherwise.
 
+        Examples
+        --------
         >>> rows = np.random.default_rng(0).standard_normal((500, 3)) * [1.0, 5.0, 0.0]
         >>> fitted = Preparation.fit(rows, "whitened")
         >>> fitted.rank, fitted.dropped
@@ -151,14 +197,27 @@ class Preparation:
         return replace(fitted, length=_root_mean_square(data) / (_root_mean_square(fitted.apply(data)) or 1.0))
 
     def apply(self, rows: Array, name: str = "rows", places: Sequence[int] | None = None) -> Floats:
-        """Return prepared rows (..., n, rank), float64.
+        """Return prepared rows; whitened ones have mean squared length one over the fitted rows.
 
-        name, places: what sentences about rows (n, d) call the array, and each row's number in it, where these are
-        rows of a larger one.
+        Parameters
+        ----------
+        rows : array (..., n, d)
+            Of any array library.
+        name : str
+            What sentences about the rows call them.
+        places : sequence of int, optional
+            Each row's number in the larger array that these are rows of.
 
-        Whitened rows have mean squared length one over the fitted rows. Raises InputError for another width, for
-        raw rows that use a column which was zero throughout the fitted rows, and for rows of length zero where
-        they are to be normalised, naming the first.
+        Returns
+        -------
+        float64 array (..., n, rank)
+            The prepared rows.
+
+        Raises
+        ------
+        InputError
+            For another width, for raw rows that use a column which was zero throughout the fitted rows, and for rows of
+            length zero where they are to be normalised, naming the first.
         """
         data = np.asarray(checked_numbers(rows, name, 2), dtype=np.float64)
         if data.shape[-1] != self.d:

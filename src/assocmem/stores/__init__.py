@@ -77,6 +77,13 @@ def __dir__() -> list[str]:
 def names() -> tuple[str, ...]:
     """Return the keys of all stores, in the order of the article and then by name.
 
+    Returns
+    -------
+    tuple of str
+        What `make_store` and `Memory` take.
+
+    Examples
+    --------
     >>> "softmax" in names()
     True
     """
@@ -85,7 +92,23 @@ def names() -> tuple[str, ...]:
 
 
 def entry(key: str) -> Entry:
-    """Return the register's entry for `key`; UnknownNameError offers the nearest keys."""
+    """Return the register's entry for a key.
+
+    Parameters
+    ----------
+    key : str
+        One of `names()`.
+
+    Returns
+    -------
+    Entry
+        Its class, settings and label.
+
+    Raises
+    ------
+    UnknownNameError
+        For another key, with the nearest.
+    """
     for begins in (key, ""):
         if key not in entries:
             _discover(begins)
@@ -99,9 +122,27 @@ def entry(key: str) -> Entry:
 def make_store(key: str, **settings: Any) -> Store:
     """Return the store registered under `key`, or a user's own under MODULE:CLASS, with the given settings.
 
-    Raises UnknownNameError for an unknown key, InputError for a setting it does not take; see `address.load_store` for
-    what MODULE:CLASS may name.
+    Parameters
+    ----------
+    key : str
+        One of `assocmem.stores.names()`; see `address.load_store` for what MODULE:CLASS may name.
+    **settings
+        Of the store, as `assocmem show KEY` lists them.
 
+    Returns
+    -------
+    Store
+        A frozen dataclass of its settings.
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown key, with the nearest.
+    InputError
+        For a setting that it does not take.
+
+    Examples
+    --------
     >>> make_store("softmax", beta=4.0).name
     'SoftmaxAttention'
     """
@@ -115,6 +156,17 @@ def make_store(key: str, **settings: Any) -> Store:
 
 
 def key_of(store: Store) -> str:
-    """Return the registered key whose default settings give `store`, else its class name."""
+    """Return the registered key of a store.
+
+    Parameters
+    ----------
+    store : Store
+        Any.
+
+    Returns
+    -------
+    str
+        The key whose default settings give it, else its class name.
+    """
     alike = (key for key, found in entries.items() if found.kind is type(store) and found.make() == store)
     return next(alike, type(store).__name__)

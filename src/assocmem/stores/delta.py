@@ -115,10 +115,14 @@ class DeltaNet(_DeltaRule):
     error grows from write to write: `write` gives UnstableWarning with the worst value, and DivergedError once
     the state leaves the range of its dtype.
 
+    Notes
+    -----
     State: W. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
     Source: Widrow and Hoff 1960; Schlag et al. 2021 (2102.11174, delta rule for fast weights); chunk form: Yang et
     al. 2024 (2406.06484, WY representation and UT transform).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = DeltaNet()
     >>> key = np.array([[0.6, 0.8]])
@@ -169,9 +173,12 @@ class GatedDeltaNet(_DeltaRule):
 
     The state grows where strength times |k|^2 is above 1 + 1/decay: UnstableWarning, DivergedError as for DeltaNet.
 
+    Notes
+    -----
     State: W. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
-    Source: Yang, Kautz and Hatamizadeh 2024 (2412.06464, gated delta rule).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = GatedDeltaNet(decay=0.5)
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[4.0], [6.0]]))

@@ -33,12 +33,15 @@ class DeltaFormer(Store):
     weights, nothing of the old value is recalled (and half of the new one, which shares the softmax with its first
     writing). Their symbols w (the key that reads at write time), beta_t are ours k, strength.
 
+    Notes
+    -----
     State: keys (n, d_k), the corrected values U (n, d_v) and strengths (n, 1).
     Cost: n (d_k + d_v) multiply-adds per write (by blocks of 64) and per recall; memory does not grow with pairs
     times queries. A mask that hides a pair under a later visible one asks for the corrections of the visible pairs
     alone: n^2 (n + d_k) per query. `weights` costs n^3. Shards do not merge: a correction sees all pairs before.
-    Source: Zhong et al. 2025 (2505.19488, DeltaFormer).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = DeltaFormer(beta=200.0)
     >>> key = np.array([[0.6, 0.8]])

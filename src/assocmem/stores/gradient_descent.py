@@ -50,11 +50,15 @@ class GradientDescent(Descent):
     As in torch.optim.SGD with one pair a step from W = 0: u <- momentum u + (dL/dy x^T + weight_decay W),
     W <- W - rate u.
 
+    Notes
+    -----
     State: inputs (n, d_k) and errors e (n, d_v). Cost: write and recall n (d_k + d_v). Masks train on the visible
     pairs alone (n^3 per query unless it is a prefix); `weights` costs n^3.
     Warns (UnstableWarning) where rate |x|^2 exceeds its bound; raises DivergedError.
     Source: Irie, Csordas and Schmidhuber 2022; Aizerman et al. 1964 (the dual form of the perceptron).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = GradientDescent()
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
@@ -215,10 +219,14 @@ class GradientDescent(Descent):
 class TrainedLayer(Descent, RecurrentStore):
     """f(x) = W x with W trained by gradient descent: the primal form of `GradientDescent`, with the same settings.
 
+    Notes
+    -----
     State: W (d_v, d_k), and the last step of the same shape where there is momentum. Cost: write 3 d_k d_v, recall
     d_k d_v; many pairs go by chunks of 64.
     Source: as GradientDescent; the rule is Widrow and Hoff's (1960) with momentum (Polyak 1964).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = TrainedLayer(rate=0.5)
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))

@@ -65,9 +65,13 @@ class LinearAttention(RecurrentStore):
     at recall, naming the query, where the sum of weights is not clearly above zero; φ(x) = x, whose sum has no
     definite sign at all, is refused with `normalise` from the start.
 
-    State in at least float32: width (d_v + 1) numbers. Cost: width d_v multiply-adds per write and per recall.
+    Notes
+    -----
+    State: width (d_v + 1) numbers, in at least float32. Cost: width d_v multiply-adds per write and per recall.
     Source: Katharopoulos et al. 2020 (eqs. 9 to 12); fast weights and DPFP: Schlag et al. 2021 (2102.11174).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = LinearAttention()
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))

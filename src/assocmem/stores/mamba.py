@@ -47,9 +47,12 @@ class Mamba(RecurrentStore):
     uses the exponential, the input Euler's step, as in the authors' code. Left out: the skip connection D u (it
     stores nothing), the convolution, and the projections that compute B, C and D from a token.
 
+    Notes
+    -----
     State: h. Cost: 3 d_k d_v multiply-adds and d_k d_v exponentials per write, d_k d_v per recall.
-    Source: Gu and Dao 2023 (2312.00752, S6).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = Mamba(rates=-np.log(2.0), step=1.0)
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[4.0], [6.0]]))
@@ -160,9 +163,12 @@ class Mamba2(RecurrentStore):
     `step`; the two are given apart. H is `state["H"]` (d_v, d_k). The skip connection D x stores nothing and is
     left out. The default decay 0.99 is exp(-0.01), the middle of the paper's initial steps at A = -1.
 
+    Notes
+    -----
     State: H. Cost: 2 d_k d_v multiply-adds per write, d_k d_v per recall; many pairs go by chunks of 64.
-    Source: Dao and Gu 2024 (2405.21060, state space duality).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = Mamba2(decay=0.5)
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[4.0], [6.0]]))

@@ -50,11 +50,15 @@ class MesaNet(RecurrentStore):
     pairs, so it equals the other two for decay 1 only; below 1 its ridge after n pairs is ridge a^n, and directions
     that no key comes back to lose it (their inverse grows like a^-n until DivergedError). Needs decay > 0.
 
+    Notes
+    -----
     State: H (d_k, d_k) and G (d_v, d_k); for "rls" R = H^-1 and W = G R in their place. Cost: write d_k^2 + d_k d_v
     ("rls": 3 d_k^2 + 2 d_k d_v); recall at most max_steps d_k^2 + d_k d_v a query ("rls": d_k d_v).
     Source: von Oswald et al. 2025 (2506.05233), H_t = gamma_t H_(t-1) + beta_t k_t k_t^T and o_t = G_t linsolve(H_t +
     Lambda, q_t); the mesa layer and its recursive form: von Oswald et al. 2023 (2309.05858).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = MesaNet(ridge=1e-6)
     >>> keys = np.array([[1.0, 0.0], [0.6, 0.8]])

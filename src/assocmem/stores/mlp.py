@@ -61,6 +61,8 @@ class MLP(Store):
 
     σ is applied as given, whatever the length of the keys; unit keys make a stored key's own similarity 1.
 
+    Notes
+    -----
     State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v)
     multiply-adds per recall. Half precision is computed in float32 and cast back; a recall that leaves the range
     of its dtype raises RecallOverflowError. A σ that is not 0 at 0 lets zero keys and unrelated keys add to
@@ -68,6 +70,8 @@ class MLP(Store):
     Source: Geva et al. 2021 (eq. 1, there f(x K^T) V), So et al. 2021 for the squared ReLU, Hendrycks and
     Gimpel 2016 for GELU, Shazeer 2020 for SwiGLU.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = MLP(ReLU(power=2))
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
@@ -113,9 +117,13 @@ class GatedMLP(Store):
     `write` takes the gate rows as `gate=` (n, d_k). With g_i = k_i the weight is σ(s) s, a plain `MLP`.
     Swish: SwiGLU; ReLU: ReGLU; GELU: GEGLU; Linear: the bilinear layer.
 
+    Notes
+    -----
     State: keys (n, d_k), gates (n, d_k), values (n, d_v). Cost: n (2 d_k + d_v) multiply-adds per recall.
     Source: Shazeer 2020 (eq. 6: W -> gate rows, V -> keys, W_2 -> values).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = GatedMLP(ReLU())
     >>> one = np.eye(2)[:1]

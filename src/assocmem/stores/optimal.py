@@ -24,13 +24,16 @@ class OptimalLinear(LeastSquaresStore):
     A key written twice is recalled as the mean of its values. Keys may have any length and any dependence; see
     `rank` and `condition`.
 
+    Notes
+    -----
     State: R (d_k, d_k) and Q^T V (d_k, d_v) of a QR factorisation of the keys, and fewer than max(d_k, 16) pending
     pairs. Cost: about 4 d_k^2 + 2 d_k d_v multiply-adds per pair written; the first recall after a write takes a
     singular value decomposition of min(M, d_k)^2 max(M, d_k), the others d_k d_v per query. float16 and bfloat16
     are solved in float32.
     Source: Kohonen and Ruohonen 1973 (M = Y X^+, X and Y holding one pair a column: X^T -> K, Y^T -> V).
-    Deviation: the pseudo-inverse is taken of a QR factor of K, which gives the same W.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = OptimalLinear()
     >>> keys = np.array([[1.0, 0.0], [0.6, 0.8]])

@@ -23,10 +23,14 @@ CHUNK = 64
 class OuterProduct(Store):
     """f(x) = W x with W = sum_i v_i k_i^T: every pair is added to one matrix.
 
+    Notes
+    -----
     State: W (d_v, d_k). Cost: d_k d_v multiply-adds per write and per recall. Keys should be unit vectors;
     orthonormal ones are recalled exactly, random ones with ratio sqrt((M-1)/d_k).
     Source: Kohonen 1972 (eq. 3, correlation matrix memory); Anderson 1972.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = OuterProduct()
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))

@@ -46,10 +46,14 @@ class WeightedRegression(Store):
     A fit around each query has kernel weights e^(beta k.x): constant, or f(k) = c + B (k - x), recalled as c. The first
     step is taken over all pairs, which ignores how the keys overlap; online is one step for each pair in turn.
 
-    State: keys (n, d_k) and values (n, d_v): a frame to compare with, not to be fast. Cost per recall: n d_k + n d_v
-    after a fit of n d_k^2 ("linear", once), n^3 ("online"), or n d_k^2 per query ("local-linear", and under masks).
-    Source: Wang, Shi and Fox 2025 (2501.12352), weighted least squares and table of layers.
+    Notes
+    -----
+    State: keys (n, d_k) and values (n, d_v): a frame to compare with, not to be fast. Cost: a copy per write; per
+    recall n d_k + n d_v after a fit of n d_k^2 ("linear", once), n^3 ("online"), or n d_k^2 per query ("local-linear",
+    and under masks).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> keys = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, -0.6]])
     >>> values = keys @ np.array([[2.0], [-1.0]]) + 3

@@ -55,11 +55,15 @@ class TruncatedExp(Store):
     an odd number never does. Nothing is divided by the sum of the weights, which with an even number of terms may
     be 0.
 
+    Notes
+    -----
     State: keys (n, d_k) and values (n, d_v). Cost: n (d_k + d_v + terms) multiply-adds per recall.
     `TruncatedExpFeatures` gives the same recall from a state that does not grow.
     Source: Keles et al. 2023, who bound attention with a finite Taylor series of the exponential in this way;
     deviation: not normalised, which no ratio can see.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = TruncatedExp(terms=3, beta=2.0)
     >>> state = store.write(store.empty(2, 1), np.eye(2)[:1], np.array([[1.0]]))
@@ -99,8 +103,12 @@ class TruncatedExpFeatures(Store):
     `TruncatedExp`, to rounding. There are dphi = C(d_k + terms - 1, terms - 1) of them, growing like d_k^(terms-1):
     64 wide 65, 2145, 47905, 814385 for 2 to 5 terms.
 
+    Notes
+    -----
     State: W (d_v, dphi). Cost: dphi d_v multiply-adds per write and per recall.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = TruncatedExpFeatures(terms=3, beta=2.0)
     >>> state = store.write(store.empty(2, 1), np.eye(2)[:1], np.array([[1.0]]))

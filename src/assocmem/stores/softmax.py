@@ -35,6 +35,8 @@ class SoftmaxAttention(Store):
     exactly the largest similarity share equally. At n = 1 the weight is exactly 1. Counting what is visible lets n
     follow causal position and restart with every segment of a mask; the two counts differ only under a mask.
 
+    Notes
+    -----
     State: keys (n, d_k) and values (n, d_v). Cost: nothing but the copy per write, n (d_k + d_v) multiply-adds per
     recall, some megabytes of working memory whatever n and the number of queries are. A query that sees nothing
     recalls zeros (not NaN), with a mass of -inf and weights 0. Half precision is computed in float32; logits that
@@ -44,8 +46,10 @@ class SoftmaxAttention(Store):
     A recall takes `n_total`, the number of pairs of all shards together that a query can see: a whole number >= 0, or
     one for each query. Without it n is counted in this state; the mass of a sharpness that depends on n needs it, as
     shards recalled with their own n would merge into something else than the whole.
-    Source: Vaswani et al. 2017 (eq. 1). Sharpness that grows with n: `assocmem.sharpness`.
+    Sharpness that grows with n: `assocmem.sharpness`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = SoftmaxAttention(2.0)
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))

@@ -47,10 +47,14 @@ class SuperposedMLP(Store):
     A and G are m x d_k matrices of independent standard normal numbers that stay as drawn. E φ(x).φ(z) = (x.z)^2,
     so every pair weighs as with a squared similarity, plus a noise of about 1/sqrt(m) from the finite width.
 
+    Notes
+    -----
     State: A, G (m, d_k; the same in every batch item) and B (d_v, m), all of them weights of the MLP. Cost:
     m (2 d_k + d_v) multiply-adds per write and per recall.
     Source: Garcia et al. 2026, unwhitened readout.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = SuperposedMLP(width=4096)
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
@@ -90,10 +94,20 @@ class WhitenedMLP(LeastSquaresStore):
     B_0 (Φ^T Φ / F + λ I)^-1. At λ = 0 it interpolates exactly as long as the features φ(k_i) are independent:
     at most min(m, d_k (d_k + 1)/2) of them are.
 
+    Notes
+    -----
     State: A, G (m, d_k), and R (m, m), Q^T V (m, d_v) of a QR factorisation of Φ, with pending pairs
     (kernels.least_squares). Cost: about 4 m^2 multiply-adds per pair written, one singular value decomposition
     (m x m) at the first recall after a write, then m (2 d_k + d_v) per query.
     Source: Garcia et al. 2026, whitened readout.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> store = WhitenedMLP(width=16, ridge=0.0)
+    >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
+    >>> store.recall(state, np.eye(2)).round(6).tolist()
+    [[3.0], [5.0]]
     """
 
     seed: Seed = 0

@@ -42,10 +42,13 @@ class Titans(RecurrentStore):
     `kernels.momentum.stable_rate` errors grow: `write` gives UnstableWarning, and DivergedError once the state
     leaves the range of its dtype.
 
+    Notes
+    -----
     State: the weights and as many numbers of momentum; 2 d_k d_v for depth 1. Cost: write 3 d_k d_v, recall d_k d_v
     (depth 1; many pairs go by chunks of 64), in general three times and once the number of weights.
-    Source: Behrouz, Zhong and Mirrokni 2024 (2501.00663, eqs. 12-15).
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = Titans(base_rate=0.5, momentum=0.0)
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))

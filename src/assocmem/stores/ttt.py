@@ -23,6 +23,8 @@ class TTTLinear(InnerTraining):
     W_t = W_0 - step_t sum_{s <= t} rate_s (f(k_s) - v_s) k_s^T inside each mini-batch, all f(k_s) at its starting W_0.
     Mini-batches of 1 are the delta rule; one over all pairs, from W = 0 with base_rate=1, is the outer product store.
 
+    Notes
+    -----
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
     State: W (d_v, d_k) [and b], and mini_batch - 1 rows of d_k + d_v + 1 numbers for the open batch. Cost: write
@@ -31,6 +33,8 @@ class TTTLinear(InnerTraining):
     With norm nothing is announced: the output does not grow with W, and steps shrink as W grows.
     Source: Sun et al. 2024, their η_t grad -> step_t rate_s grad; W_0, LayerNorm and residual as in their layer.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = TTTLinear()
     >>> state = store.write(store.empty(2, 1), np.eye(2), np.array([[3.0], [5.0]]))
@@ -99,14 +103,17 @@ class TTTMLP(InnerTraining):
     hidden_init_std=None gives unit keys the hidden activity that about 0.02 gives the paper's keys of length
     sqrt(d_k) = 8.
 
+    Notes
+    -----
     Extra: rate (..., n) >= 0, the learning-rate gate of each pair.
 
     State: W1 (expansion d_k, d_k), W2 (d_v, expansion d_k) [and b1, b2], and mini_batch - 1 rows of inputs and
-    errors of both layers. With e = expansion, P = e d_k (d_k + d_v): cost per write 2 P + mini_batch e d_k, per
-    recall P (+ mini_batch ((1 + 2e) d_k + d_v) while a batch is open).
+    errors of both layers. Cost: with e = expansion and P = e d_k (d_k + d_v), 2 P + mini_batch e d_k per write and P
+    per recall (+ mini_batch ((1 + 2e) d_k + d_v) while a batch is open).
     Warns (UnstableWarning) where base_rate times a lower bound of the curvature exceeds 2; raises DivergedError.
-    Source: Sun et al. 2024.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> store = TTTMLP()
     >>> state = store.write(store.empty(8, 8), np.eye(8)[:2], np.eye(8)[2:4])

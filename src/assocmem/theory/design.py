@@ -28,12 +28,24 @@ _NEAR = 1e-4
 class Design:
     """What softmax attention needs to serve M memories at a ratio, and whether it can.
 
-    sharpness: the smallest beta on unit keys that suffices, None where none does. logit_scale: beta/d, the factor on
-        q.k for queries and keys of length sqrt(d); the usual 1/sqrt(d) is beta = sqrt(d).
-    reached: the ratio at `sharpness`, or at the best sharpness where the wanted ratio is out of reach.
-    best_sharpness: the beta of the lowest ratio; value None where the ratio keeps falling.
-    largest: the largest M served at the wanted ratio, at the best sharpness; value None where there is no limit.
-    sentence: the answer in words.
+    Parameters
+    ----------
+    d, n_memories, ratio, cosine
+        As for `design`: what was asked.
+    feasible : bool
+        Whether there is a sharpness that suffices.
+    sharpness : float or None
+        The smallest beta on unit keys that suffices, None where none does.
+    logit_scale : float or None
+        beta/d, the factor on q.k for queries and keys of length sqrt(d); the usual 1/sqrt(d) is beta = sqrt(d).
+    reached : Prediction
+        The ratio at `sharpness`, or at the best sharpness where the wanted ratio is out of reach.
+    best_sharpness : Prediction
+        The beta of the lowest ratio; value None where the ratio keeps falling.
+    largest : Prediction
+        The largest M served at the wanted ratio, at the best sharpness; value None where there is no limit.
+    sentence : str
+        The answer in words.
     """
 
     d: int
@@ -53,7 +65,14 @@ class Design:
 class Requirement:
     """Whether a store serves M memories at a ratio: what it reaches there, and the largest M that it serves.
 
-    feasible is None where theory has no answer; `sentence` says which and why.
+    Parameters
+    ----------
+    feasible : bool or None
+        None where theory has no answer.
+    reached, largest : Prediction
+        The ratio at M, and the largest M.
+    sentence : str
+        Which and why.
     """
 
     feasible: bool | None
@@ -67,12 +86,27 @@ def design(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Desi
 
     Parameters
     ----------
-    d: width of the keys, 1 or >= 2. n_memories: M >= 1, counting the target.
-    ratio: wanted interference-to-signal ratio, > 0. cosine: ρ between query and stored key, in [-1, 1].
+    d : int
+        Width of the keys, 1 or >= 2.
+    n_memories : float
+        M >= 1, counting the target.
+    ratio : float
+        Wanted interference-to-signal ratio, > 0.
+    cosine : float
+        ρ between query and stored key, in [-1, 1].
 
-    Not feasible where even the best sharpness leaves a larger ratio (or one above 1e150 would be needed).
-    Raises InputError for numbers out of range.
+    Returns
+    -------
+    Design
+        Not feasible where even the best sharpness leaves a larger ratio (or one above 1e150 would be needed).
 
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    Examples
+    --------
     >>> plan = design(64, 1272264, 1.0)
     >>> round(plan.sharpness, 5), round(plan.logit_scale * 64, 5)
     (8.0, 8.0)
@@ -93,9 +127,24 @@ def design(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Desi
 def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
     """Return the sharpness with the lowest rms ratio for queries at cosine ρ, whatever M is.
 
-    The root b of I_{d/2}(2b)/I_{d/2-1}(2b) = ρ: about ρ d / (2 (1 - ρ^2)) for large d. It is 0 for ρ <= 0; at ρ = 1
-    the value is None with a reason. Its `error` grows with d and near 1.
+    Parameters
+    ----------
+    d : int
+        Width of the keys, 1 or >= 2.
+    cosine : float
+        ρ in [-1, 1].
 
+    Returns
+    -------
+    Prediction
+        0 for ρ <= 0; at ρ = 1 the value is None with a reason. Its `error` grows with d and near 1.
+
+    Notes
+    -----
+    The root b of I_{d/2}(2b)/I_{d/2-1}(2b) = ρ: about ρ d / (2 (1 - ρ^2)) for large d.
+
+    Examples
+    --------
     >>> round(best_sharpness(64, 0.6).value, 3)
     29.753
     """
@@ -124,8 +173,20 @@ def best_sharpness(d: int, cosine: float = 1.0) -> Prediction:
 def requirement(form: Form | None, d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Requirement:
     """Return whether a store of this form keeps M memories at an rms ratio of at most `ratio`.
 
-    Parameters: `form`, or an activation in its place; the others as for `design`.
+    Parameters
+    ----------
+    form : Form, Activation or None
+        A store's form, or an activation in its place.
+    d, n_memories, ratio, cosine
+        As for `design`.
 
+    Returns
+    -------
+    Requirement
+        The answer, with the ratio reached and the largest M.
+
+    Examples
+    --------
     >>> from assocmem.maps.activations import ReLU
     >>> requirement(ReLU(2), 64, 2000, 1.0).feasible, requirement(ReLU(2), 64, 3000, 1.0).feasible
     (True, False)

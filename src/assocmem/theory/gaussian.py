@@ -22,9 +22,23 @@ _SOURCE = "Gaussian approximation s ~ N(0, 1/d)"
 def gaussian_ratio(form: Weighing, d: int, n_memories: float, *, cosine: float = 1.0) -> Prediction:
     """Return the Gaussian approximation of the rms ratio; a Sharpness stands for softmax with beta(M).
 
-    sqrt(M-1) times the root of E σ(s)^2, s ~ N(0, 1/d), over |σ(ρ)|; for the exponential sqrt(M) e^(beta^2/d - beta).
-    The value is None for an activation that is known on [-1, 1] only.
+    Parameters
+    ----------
+    form, d
+        As for `gaussian_capacity`.
+    n_memories : float
+        M >= 1, the target counted.
+    cosine : float
+        ρ in [-1, 1].
 
+    Returns
+    -------
+    Prediction
+        sqrt(M-1) times the root of E σ(s)^2, s ~ N(0, 1/d), over |σ(ρ)|; for the exponential sqrt(M) e^(beta^2/d -
+        beta). None for an activation that is known on [-1, 1] only.
+
+    Examples
+    --------
     >>> from assocmem.maps.activations import Exp
     >>> round(gaussian_ratio(Exp(8.0), 64, 1024).value, 4)
     0.0292
@@ -35,6 +49,24 @@ def gaussian_ratio(form: Weighing, d: int, n_memories: float, *, cosine: float =
 def gaussian_capacity(form: Weighing, d: int, *, ratio: float = 1.0, cosine: float = 1.0) -> Prediction:
     """Return the Gaussian approximation of the capacity, ratio^2 σ(ρ)^2 / E σ(s)^2, as the article prints it.
 
+    Parameters
+    ----------
+    form : Form, Activation or Sharpness
+        Of a kernel sum.
+    d : int
+        Width of the keys.
+    ratio : float
+        > 0.
+    cosine : float
+        ρ in [-1, 1].
+
+    Returns
+    -------
+    Prediction
+        Labelled as an approximation; None, with a reason, where beta depends on M.
+
+    Examples
+    --------
     >>> from assocmem.maps.activations import Exp, Linear, ReLU
     >>> [round(gaussian_capacity(s, 64).value) for s in (Linear(), ReLU(), ReLU(2), ReLU(3), Exp(8.0))]
     [64, 128, 2731, 34953, 1202604]

@@ -59,10 +59,31 @@ def law_ratio(sigma: Activation, asked: Asked) -> Prediction:
 def effective_ratio(d_effective: float, n_memories: float, *, cosine: float = 1.0) -> Prediction:
     """Return the outer product's rms ratio sqrt((M-1)/d_eff)/|ρ| for unit keys with mean square cosine 1/d_eff.
 
-    Exact whatever the law of the keys, as only E cos^2 over pairs of different keys enters (for a noisy query: over
-    the query and the other keys). d_eff = d for uniform keys, 1/c^2 in the limit of a shared cosine c. Parameters:
-    `d_effective` >= 1. For another σ the whole law of cosines matters, and d_eff in place of d is a guess.
+    Exact whatever the law of the keys, as only E cos^2 over pairs of different keys enters (for a noisy query: over the
+    query and the other keys). d_eff = d for uniform keys, 1/c^2 in the limit of a shared cosine c. For another σ the
+    whole law of cosines matters, and d_eff in place of d is a guess.
 
+    Parameters
+    ----------
+    d_effective : float
+        >= 1.
+    n_memories : float
+        M >= 1, the target counted.
+    cosine : float
+        ρ in [-1, 1].
+
+    Returns
+    -------
+    Prediction
+        The ratio, dimensionless; None where nothing is recalled.
+
+    Raises
+    ------
+    InputError
+        For numbers out of range.
+
+    Examples
+    --------
     >>> effective_ratio(16.0, 65).value
     2.0
     """

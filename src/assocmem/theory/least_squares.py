@@ -111,6 +111,20 @@ def optimal_rule(d: int, n_memories: float) -> Prediction:
 
     Low by about 1/M of the ratio in the root mean square over unit keys; above the mean and the median near M = d.
 
+    Parameters
+    ----------
+    d : int
+        Width of the keys.
+    n_memories : float
+        M >= 1.
+
+    Returns
+    -------
+    Prediction
+        Labelled as an approximation.
+
+    Examples
+    --------
     >>> optimal_rule(64, 128).value
     1.0
     """

@@ -186,11 +186,12 @@ def ratio(
         M >= 1, the target counted; any size a float holds.
     cosine : float
         ρ between the query and its key, in [-1, 1].
-    statistic : "rms", "mean" or "median"
+    statistic : {"rms", "mean", "median"}
         Over draws of keys and values.
     law : str
-        Law of the keys: "sphere" (independent, uniform, length one), or another with its `settings`, see
-        `theory.key_laws`.
+        Law of the keys: "sphere" (independent, uniform, length one), or another, see `theory.key_laws`.
+    **settings
+        Of the law.
 
     Returns
     -------
@@ -227,11 +228,26 @@ def capacity(
     law: str = "sphere",
     largest: float = LARGEST,
 ) -> Prediction:
-    """Return the number of memories M (a float, counting the target) at which the ratio reaches `ratio`.
+    """Return the number of memories M (counting the target) at which the ratio reaches `ratio`.
 
-    Parameters as for the function `ratio`; `ratio` > 0; `largest`, the M up to which to look where the sharpness
-    follows M. The value is None, with a reason, where the ratio never gets there and where there is no formula.
+    Parameters
+    ----------
+    form, d
+        As for the function `ratio`.
+    ratio : float
+        > 0.
+    cosine, statistic, law
+        As for the function `ratio`.
+    largest : float
+        The M up to which to look where the sharpness follows M.
 
+    Returns
+    -------
+    Prediction
+        M as a float; None, with a reason, where the ratio never gets there and where there is no formula.
+
+    Examples
+    --------
     >>> from assocmem.contract.form import KernelSum, LeastSquares
     >>> from assocmem.maps.activations import Exp, Linear
     >>> round(capacity(KernelSum(Linear()), 64).value, 9), round(capacity(Exp(8.0), 64).value)
@@ -245,9 +261,26 @@ def capacity(
 def signal_by_age(form: Any, d: int, age: int, *, statistic: Statistic = "rms", d_v: int = 64) -> Prediction:
     """Return the weight of the pair written `age` pairs ago over that of the newest one, for uniform unit keys.
 
-    The query is the pair's own key. Parameters: d, width of the keys; `age`, a whole number n >= 0, the pairs written
-    after it; d_v, which only a decay of every channel's own depends on. Exact where it is not None.
+    The query is the pair's own key.
 
+    Parameters
+    ----------
+    form, d
+        As for the function `ratio`; d a whole number.
+    age : int
+        The pairs written after it, >= 0.
+    statistic : {"rms", "mean", "median"}
+        Over draws of the keys.
+    d_v : int
+        Width of the values, which only a decay of every channel's own depends on.
+
+    Returns
+    -------
+    Prediction
+        Exact where it is not None.
+
+    Examples
+    --------
     >>> from assocmem.contract.form import Decay, DeltaRule
     >>> signal_by_age(Decay(0.99), 64, 100).value
     0.366032341273229
@@ -260,9 +293,21 @@ def signal_by_age(form: Any, d: int, age: int, *, statistic: Statistic = "rms", 
 def ratio_by_age(form: Any, d: int, n_memories: float, age: int) -> Prediction:
     """Return the ratio of the pair written `age` pairs ago among M, for uniform unit keys asked with the pair's own.
 
-    Parameters as for `signal_by_age`; `age` below M. The root mean square where the signal is the same in every trial;
-    elsewhere root mean square interference over root mean square signal (see the answer's `statistic`).
+    Parameters
+    ----------
+    form, d, n_memories
+        As for the function `ratio`; n_memories a whole number.
+    age : int
+        As for `signal_by_age`; below M.
 
+    Returns
+    -------
+    Prediction
+        The root mean square where the signal is the same in every trial; elsewhere root mean square interference over
+        root mean square signal (see its `statistic`).
+
+    Examples
+    --------
     >>> from assocmem.contract.form import Decay, DeltaRule
     >>> ratio_by_age(Decay(1.0), 64, 65, 10).value, round(ratio_by_age(DeltaRule(), 64, 1000, 30).value, 3)
     (1.0, 1.237)
@@ -272,11 +317,23 @@ def ratio_by_age(form: Any, d: int, n_memories: float, age: int) -> Prediction:
 
 
 def old_value_left(form: Any, d: int, n_memories: int, rewritten: int) -> Prediction:
-    """Return what is left of an old value's weight after `rewritten` of M keys, its own among them, were written again.
+    """Return what is left of an old value's weight after some of M keys, its own among them, were written again.
 
-    The same in every trial, so its median too. Known for matrices that only add and decay; for least squares of
-    independent keys, which takes the mean of both values; for the delta rule and weighted means with a lone key.
+    Parameters
+    ----------
+    form, d, n_memories
+        As for the function `ratio`; n_memories a whole number.
+    rewritten : int
+        How many keys were written again, >= 0.
 
+    Returns
+    -------
+    Prediction
+        The same in every trial, so its median too. Known for matrices that only add and decay; for least squares of
+        independent keys, which takes the mean of both values; for the delta rule and weighted means with a lone key.
+
+    Examples
+    --------
     >>> from assocmem.contract.form import Decay, LeastSquares
     >>> old_value_left(Decay(1.0), 64, 10, 5).value, old_value_left(LeastSquares(), 64, 10, 5).value
     (1.0, 0.5)
@@ -288,9 +345,22 @@ def old_value_left(form: Any, d: int, n_memories: int, rewritten: int) -> Predic
 def retrieval_capacity(form: Any, d: int) -> Prediction:
     """Return the n at which all n recalls of a d x d store stop picking the right one of n values, d_k = d_v = d.
 
-    Known for the outer product: d^2 = 8 n ln n. Asymptotic: at d of about 128 the chance that all n are right is near
-    1/2 there, below that it is lower. `best_retrieval_capacity` has the conjecture for the best matrix there is.
+    Parameters
+    ----------
+    form
+        As for the function `ratio`.
+    d : int
+        Width of keys and values.
 
+    Returns
+    -------
+    Prediction
+        Known for the outer product: d^2 = 8 n ln n. Asymptotic: at d of about 128 the chance that all n are right is
+        near 1/2 there, below that it is lower. `best_retrieval_capacity` has the conjecture for the best matrix there
+        is.
+
+    Examples
+    --------
     >>> from assocmem.contract.form import KernelSum
     >>> from assocmem.maps.activations import Linear
     >>> round(retrieval_capacity(KernelSum(Linear()), 128).value, 2)
@@ -311,8 +381,17 @@ answer_old_value_left, answer_retrieval_capacity = singledispatch(_unknown), sin
 
 @singledispatch
 def steady_statistic(form: Any, cosine: float = 1.0) -> Statistic:
-    """Return the statistic of the ratio that draws of keys settle soonest: the root mean square.
+    """Return the statistic of the ratio that draws of keys settle soonest.
 
-    But for least squares asked with stored keys it is the median, as near M = d the ratio has a heavy tail.
+    Parameters
+    ----------
+    form, cosine
+        As for the function `ratio`.
+
+    Returns
+    -------
+    {"rms", "median"}
+        The root mean square; but for least squares asked with stored keys the median, as near M = d the ratio has a
+        heavy tail.
     """
     return "rms"

@@ -24,7 +24,18 @@ def _(form: KernelSum, asked: Asked) -> Prediction:
 
 
 def best_retrieval_capacity(d: int) -> Prediction:
-    """Return the conjectured `retrieval_capacity` of the best d x d matrix there is, n with d^2 = 2 n ln n."""
+    """Return the conjectured `retrieval_capacity` of the best d x d matrix there is, n with d^2 = 2 n ln n.
+
+    Parameters
+    ----------
+    d : int
+        Width of keys and values.
+
+    Returns
+    -------
+    Prediction
+        The n; asymptotic in d.
+    """
     asked = Asked("retrieval capacity", *checked(d), statistic="threshold")
     return _solved(asked, 2.0, "conjectured transition at d^2 = 2 n ln n (Giorlandino, Goldt and Maillard 2026)")
 
@@ -41,9 +52,30 @@ def _solved(asked: Asked, constant: float, source: str) -> Prediction:
 def listwise_capacity(d: int, share: float) -> Prediction:
     """Return the n up to which one d x d matrix lets every recall beat the mean of its best `share` of candidates.
 
-    n = alpha_c d^2 with alpha_c = 1/E[(κ - G)_+^2] = 1/((κ^2 + 1) Φ(κ) + κ φ(κ)), G standard normal, κ = φ(Φ^-1(1 -
-    r))/r the mean of the top share r of a normal sample. Parameters: `share`, r in (0, 1). Asymptotic in d, r fixed.
+    Parameters
+    ----------
+    d : int
+        Width of keys and values.
+    share : float
+        r in (0, 1).
 
+    Returns
+    -------
+    Prediction
+        The n; asymptotic in d with r fixed.
+
+    Raises
+    ------
+    InputError
+        For another share or width.
+
+    Notes
+    -----
+    n = alpha_c d^2 with alpha_c = 1/E[(κ - G)_+^2] = 1/((κ^2 + 1) Φ(κ) + κ φ(κ)), G standard normal, κ = φ(Φ^-1(1 -
+    r))/r the mean of the top share r of a normal sample.
+
+    Examples
+    --------
     >>> [round(listwise_capacity(1000, r).value / 1e6, 4) for r in (0.5, 0.1, 0.01)]
     [0.6577, 0.2458, 0.1234]
     """
