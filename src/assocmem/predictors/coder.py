@@ -33,6 +33,11 @@ def encode(tokens: Sequence[int], predictor: Predictor) -> bytes:
     data : bytes
         The number of tokens (7 bits a byte), then ceil(sum of -log2 p) + 2 bits at most, rounding of p apart.
 
+    Raises
+    ------
+    InputError
+        For tokens that the predictor does not know.
+
     Notes
     -----
     Both sides compute the same probabilities only on the same machine and libraries, with as many threads. Source:
@@ -87,6 +92,11 @@ def decode(data: bytes, predictor: Predictor, progress: Callable[[int, int], Non
     predictor : Predictor
         Made as the encoder's was, having read nothing.
     progress : function of tokens done and tokens in all
+
+    Returns
+    -------
+    list of int
+        The tokens.
 
     Raises
     ------

@@ -198,7 +198,19 @@ class Mixture:
 
 
 def read(predictor: Predictor, tokens: Iterable[int]) -> Floats:
-    """Return -log2 of the probability that each token had before it came, (n,) bits; the predictor learns them.
+    """Return -log2 of the probability that each token had before it came; the predictor learns them.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        It goes on from what it has read.
+    tokens : iterable of int
+        Whole numbers in [0, predictor.size).
+
+    Returns
+    -------
+    float64 array (n,)
+        Bits.
 
     Examples
     --------
