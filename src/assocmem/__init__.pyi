@@ -8,8 +8,6 @@ from . import theory as theory
 from .contract.arrays import assume_finite as assume_finite
 from .contract.errors import AssocmemError as AssocmemError
 from .contract.errors import InputError as InputError
-from .contract.estimate import Estimate as Estimate
-from .contract.estimate import Prediction as Prediction
 from .contract.recall import Recall as Recall
 from .contract.register import register as register
 from .contract.results import Results as Results
@@ -25,6 +23,7 @@ from .lab.answers import check as check
 from .lab.answers import curves as curves
 from .lab.answers import design as design
 from .lab.answers import measure as measure
+from .lab.compare import compare as compare
 from .lab.heads import measure_attention as measure_attention
 from .lab.opened import open_model as open_model
 from .memory import Memory as Memory

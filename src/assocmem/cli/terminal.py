@@ -14,13 +14,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.tables import pair_lines, table_lines
+
+if TYPE_CHECKING:
+    from assocmem.contract.results import Results
 
 StoreName = Annotated[
     str, typer.Argument(metavar="STORE", help="A store's key (see `assocmem list`) or your own MODULE:CLASS.")
@@ -228,6 +231,15 @@ def print_pairs(pairs: Mapping[str, str]) -> None:
     """Print names and texts in two columns, or each text below its name where the terminal is too narrow."""
     for line in pair_lines(pairs):
         print(line)
+
+
+def print_results(found: Results, *, as_json: bool = False) -> None:
+    """Print what was found as Python prints it, or as one JSON document: rows, facts, words and definitions."""
+    if not as_json:
+        print(found)
+        return
+    facts = {"facts": dict(found.facts)} if found.facts else {}
+    print_json({"rows": found.rows, **facts, "words": found.words}, found.header.get("definitions") or {})
 
 
 @contextmanager

@@ -100,6 +100,10 @@ COLUMNS = {
     "declared_exponent": Column("of the capacity's growth with d_k at large width, by theory", "", "number"),
     "fitted_exponent": Column("slope of log capacity over log d_k, least squares over the wider half", "", "number",
                               heading="fitted exponent"),
+    "fitted_low": Column("lower end of the 95 % interval of that slope", "", "number"),
+    "fitted_high": Column("upper end of the 95 % interval of that slope", "", "number"),
+    "theory_exponent": Column("slope of theory's capacities over the same widths", "", "number",
+                              heading="by theory"),
     # capacities and retrieval
     "threshold": Column("interference-to-signal ratio that counts as failure", RATIO, "number"),
     "largest_m": Column("the largest M that was measured", "memories", "count"),
@@ -107,6 +111,9 @@ COLUMNS = {
     "state_numbers": Column("numbers in the state after `value` writes (rounded; the largest M measured where there is "
                             "no capacity), counted from its arrays; of a card after 64", "numbers", "count",
                             heading="numbers held"),
+    "multiply_adds": Column("multiply-adds of one recall there, null where the store does not say", "", "count",
+                            heading="multiply-adds"),
+    "code": Column("mark of the store's class, settings and own source"),
     "right": Column("share of recalls whose largest inner product is with the right one of all M stored values", "",
                     "share"),
     "right_low": Column("lower end of the 95 % interval of that share", "", "share"),

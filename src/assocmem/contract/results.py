@@ -41,6 +41,8 @@ SHOWN = 60
 CHARTS = "assocmem.report.figures"
 """The module that draws results, by its name: charts read results, and the words here know of no chart."""
 TABLES, PICTURES = ("ndjson", "csv"), ("png", "svg", "pdf")
+OWN = ("label", "value", "interval", "theory")
+"""Columns that are printed where all rows have the same in them; what else is the same is told once."""
 _WORDS_OF_A_ROW = ("store", "theory_source", "low", "high", "definition", "reason", "note", "theory_reason")
 
 
@@ -203,14 +205,23 @@ class Results:
         if "table" in self.header:
             wanted = ("low" if name == "interval" else name for name in self.header["table"])
             found = zip(self.header["table"], wanted, strict=True)
-            return tuple(name for name, column in found if any(row.get(column) is not None for row in rows))
+            there = [(name, {str(row.get(column)) for row in rows}) for name, column in found]
+            return tuple(
+                name for name, told in there if len(told) > 1 or ((len(rows) == 1 or name in OWN) and told != {"None"})
+            )
         names = [name for name in self.columns if name in COLUMNS and name not in _WORDS_OF_A_ROW]
         told = [name for name in names if name == "value" or len({str(row.get(name)) for row in rows}) > 1]
         return tuple(told or names)
 
     def _below(self) -> list[str]:
-        hidden = len(self.answer) - SHOWN
-        more = [f"{hidden:,} more rows; frame() has all."] if hidden > 0 and self.shown_columns else []
+        rows, columns = self.answer, self.shown_columns
+        more = [f"{len(rows) - SHOWN:,} more rows; frame() has all."] if len(rows) > SHOWN and columns else []
+        wanted = (name for name in self.header.get("table") or () if name not in columns)
+        shared = [
+            f"{heading(name)} = {cell(name, rows[0])}" for name in wanted if rows and rows[0].get(name) is not None
+        ]
+        if shared and columns:
+            more.append(f"In all rows {', '.join(shared)}.")
         return [*more, *(self.header.get("notes") or ())]
 
     def plot(self, quantity: str | None = None, *, mode: str = "report", **view: Any) -> ChartType:

@@ -132,6 +132,7 @@ def run_tasks(
     *,
     workers: Workers = None,
     progress: Progress | None = None,
+    keep: Callable[[int, Result], None] | None = None,
 ) -> list[Result]:
     """Return [function(task) for task in tasks], worked out side by side, each with BLAS on one thread.
 
@@ -148,6 +149,8 @@ def run_tasks(
         See `Workers`.
     progress : callable, optional
         See `Progress`.
+    keep : callable, optional
+        Called in the caller's thread with the place of each task and its result as soon as that is there.
 
     Returns
     -------
@@ -165,29 +168,35 @@ def run_tasks(
     [1, 2, 3]
     """
     if isinstance(workers, Executor):
-        return _gather(workers, function, tasks, progress)
+        return _gather(workers, function, tasks, progress, keep)
     if isinstance(workers, bool) or not (workers is None or (isinstance(workers, int) and workers >= 1)):
         raise InputError(f"`workers` must be a whole number >= 1, an Executor or None; got {workers!r}.")
     count = min(workers or cores(), len(tasks))
     with one_blas_thread:
         if count > 1:
             with ThreadPoolExecutor(count) as pool:
-                return _gather(pool, function, tasks, progress)
+                return _gather(pool, function, tasks, progress, keep)
         done = []
-        for task in tasks:
+        for i, task in enumerate(tasks):
             done.append(function(task))
+            if keep is not None:
+                keep(i, done[-1])
             if progress is not None:
                 progress(len(done), len(tasks))
         return done
 
 
 def _gather(
-    pool: Executor, function: Callable[[Task], Result], tasks: Sequence[Task], progress: Progress | None
-) -> list[Result]:
+    pool: Executor, function: Callable[[Task], Result], tasks: Sequence[Task], progress: Progress | None,
+    keep: Callable[[int, Result], None] | None,
+) -> list[Result]:  # fmt: skip
     futures: list[Future[Result]] = [pool.submit(_alone, function, task) for task in tasks]
+    places = {future: i for i, future in enumerate(futures)}
     try:
         for count, future in enumerate(as_completed(futures), 1):
-            future.result()
+            result = future.result()
+            if keep is not None:
+                keep(places[future], result)
             if progress is not None:
                 progress(count, len(futures))
     except BaseException:

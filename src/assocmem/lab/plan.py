@@ -20,6 +20,7 @@ from assocmem.kernels.compute import Progress, Workers
 from assocmem.maps.activations import Activation
 from assocmem.ruler.estimate import summarise, summarise_shares
 from assocmem.stores import key_of, make_store
+from assocmem.stores.address import own_store
 
 FloatArray = np.ndarray[Any, Any]
 Estimator = Literal["auto", "weights", "vectors", "projection"]
@@ -50,11 +51,11 @@ class LabelledStore:
         return isinstance(form, KernelSum) and form.sigma is not None and form.sigma.depends_on_n
 
 
-StoreLike: TypeAlias = LabelledStore | Store | str | tuple[str, Store]
+StoreLike: TypeAlias = LabelledStore | Store | str | tuple[str, Store] | type[Store] | Callable[..., Any]
 
 
 def labelled(what: StoreLike) -> LabelledStore:
-    """Return a labelled store from a register key, a Store (a user's own too), a (label, Store) pair, or itself.
+    """Return a labelled store from a key, a Store or class (a user's own too), a function, or a (label, Store) pair.
 
     >>> labelled("outer-product").label
     'outer-product'
@@ -67,7 +68,12 @@ def labelled(what: StoreLike) -> LabelledStore:
         return LabelledStore(what[1], _key(what[1]), what[0])
     if isinstance(what, Store):
         return LabelledStore(what, _key(what), key_of(what))
-    raise InputError(f"a store must be given by its key, as a Store, or as (label, Store); got {what!r}.")
+    if callable(what):
+        store, name = own_store(what), getattr(what, "__name__", type(what).__name__)
+        return LabelledStore(store, _key(store), name)
+    raise InputError(
+        f"a store must be given by its key, as a Store, class or function, or as (label, Store); got {what!r}."
+    )
 
 
 def all_labelled(given: Iterable[StoreLike]) -> tuple[LabelledStore, ...]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 HEIGHT, PANEL_HEIGHT = 380, 260
+LEGEND = 360
+"""Width of a legend up to which its words stay whole."""
 PICK, PICKED = "pick", "picked"
 SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
 _POWERS = ("¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", *(f"¹{digit}" for digit in "⁰¹²³⁴⁵⁶⁷⁸⁹"))
@@ -176,7 +178,11 @@ def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes
     across = scale(bool(view.get("x_log", True)), view.get("x_domain"), nice=False)
     if live:
         across = alt.Scale(type=across.type, nice=False, domain=[view["x_domain"][0], alt.ExprRef("room")])
-    legend = alt.Legend(title=None, symbolType="circle") if view.get("legend", canvas.mode != "live") else None
+    legend = (
+        alt.Legend(title=None, symbolType="circle", labelLimit=LEGEND)
+        if view.get("legend", canvas.mode != "live")
+        else None
+    )
     return _Axes(
         x=x,
         log_y=log_y,
@@ -286,7 +292,9 @@ def check_one_definition(rows: Sequence[Row]) -> None:
 def _series_scale(rows: Sequence[Row], view: Mapping[str, Any]) -> alt.Scale:
     import altair as alt
 
-    labels = list(view.get("order") or dict.fromkeys(str(r["label"]) for r in rows))
+    there = dict.fromkeys(str(r["label"]) for r in rows)
+    # A legend lists what occurs; a page, whose rows come later, all that may.
+    labels = [label for label in view.get("order") or there if label in there or not there]
     chosen: Mapping[str, str] = view.get("colours") or {}
     free = cycle([colour for colour in PALETTE if colour not in chosen.values()] or PALETTE)
     colours = [chosen.get(label) or next(free) for label in labels]

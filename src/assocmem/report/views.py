@@ -18,9 +18,11 @@ ACROSS = {
 }  # fmt: skip
 """Columns that a curve can go along, with the axis's title; the first with several places is taken."""
 LOGARITHMIC = ("n_memories", "d_k", "shown_age")
-APART = ("head", "preparation", "n_memories", "d_k", "rho", "cosine")
+APART = ("head", "preparation", "n_memories", "d_k", "rho", "cosine", "statistic")
 """Columns that tell series of one store apart where they differ and don't go across."""
 IN_MEMORIES = "capacity"
+FEW = 8
+"""Places of measurement up to which each has its tick."""
 
 
 def view_of(results: Results, quantity: str | None = None, x: str | None = None) -> tuple[list[Row], dict[str, Any]]:
@@ -47,9 +49,12 @@ def view_of(results: Results, quantity: str | None = None, x: str | None = None)
         view: dict[str, Any] = {"kind": "capacities", "x_title": _with_unit(measured, of)}
     else:
         view = {"kind": "curves", "x": x, "x_title": ACROSS.get(x) or heading(x), "join": True,
-                "y_title": _with_unit(measured, of), "x_log": x in LOGARITHMIC, "tight": True}  # fmt: skip
+                "y_title": _with_unit(measured, of), "x_log": x in LOGARITHMIC}  # fmt: skip
+        places = sorted({row[x] for row in rows if row.get(x) is not None})
+        if len(places) <= FEW:
+            view["x_values"] = places
         if of == "ratio":
-            view |= {"rule": 1.0, "rule_text": "recall fails: interference larger than signal"}
+            view |= {"rule": 1.0, "rule_text": "↑ recall fails"}
     return named, view | {"title": _title(rows, x, measured)} | told
 
 
@@ -62,9 +67,9 @@ def _differs(rows: Sequence[Row], name: str) -> bool:
 
 
 def _named(rows: Sequence[Row], x: str | None) -> list[Row]:
-    """Return the rows labelled by all that tells series apart."""
-    more = [name for name in APART if name != x and _differs(rows, name)]
-    return [{**row, "label": ", ".join([str(row.get("label")), *_told(row, more)])} for row in rows]
+    """Return the rows labelled by all that tells series apart, definitions of their statistics with it."""
+    more = [name for name in APART if name not in (x, "n_memories" if x == "d_k" else x) and _differs(rows, name)]
+    return [{**row, "definition": None, "label": ", ".join([str(row.get("label")), *_told(row, more)])} for row in rows]
 
 
 def _told(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:

@@ -162,7 +162,7 @@ def crossing_of_curve(
     return _capacity(_checked_memories(memories), curve, threshold, unit, [1.0] * len(curve))
 
 
-def growth(sizes: Sequence[float], capacities: Sequence[Capacity]) -> Estimate:
+def growth(sizes: Sequence[float], capacities: Sequence[Capacity | Estimate]) -> Estimate:
     """Return the exponent of a capacity's growth: the least-squares slope of its logarithm over that of a size.
 
     The points have equal weight; their errors are independent and taken from their 95 % intervals (3.92 standard

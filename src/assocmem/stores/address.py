@@ -8,14 +8,15 @@ import inspect
 import os
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 from assocmem.contract.errors import InputError, UnknownNameError, place_of
-from assocmem.contract.settings import made, settings_of
+from assocmem.contract.settings import made, offered, settings_of
 from assocmem.contract.store import Store
+from assocmem.stores import entry, make_store
 from assocmem.stores.function import FunctionStore
 
 _FORM = "a store of your own is named MODULE:CLASS, such as my_module:MyStore"
@@ -39,7 +40,43 @@ def load_store(address: str, **settings: Any) -> Store:
     >>> load_store("assocmem.stores.outer:OuterProduct").name
     'OuterProduct'
     """
-    found = _found(address)
+    return _made(address, _found(address), settings)
+
+
+def own_store(what: str | type | Callable[..., Any], **settings: Any) -> Store:
+    """Return the store of a key, a MODULE:NAME, or a class or function of a user's own, made with the given settings.
+
+    >>> import numpy as np
+    >>> def mean(keys, values, queries):
+    ...     return np.broadcast_to(values.mean(axis=0), (len(queries), values.shape[1]))
+    >>> own_store(mean).name
+    'FunctionStore'
+    """
+    if isinstance(what, str):
+        return make_store(what, **settings)
+    return _made(getattr(what, "__name__", repr(what)), what, settings)
+
+
+def settings_taken(what: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Return those of `names` that are settings of a key, a MODULE:NAME, a class or a function; none of a made store.
+
+    >>> settings_taken("softmax", ("beta", "window")), settings_taken("outer-product", ("beta",))
+    (('beta',), ())
+    """
+    if isinstance(what, str) and ":" in what:
+        what = _found(what)
+    if isinstance(what, str):
+        known = {setting.name: setting for setting in entry(what).settings}
+    elif inspect.isclass(what) and issubclass(what, Store) and settings_of(what):
+        known = offered(what)
+    elif callable(what) and not isinstance(what, Store):
+        return tuple(name for name in names if name in inspect.signature(what).parameters)
+    else:
+        return ()
+    return tuple(name for name in names if name in known and (not known[name].idle or known[name].of in names))
+
+
+def _made(address: str, found: Any, settings: dict[str, Any]) -> Store:
     if isinstance(found, Store):
         if settings:
             raise InputError(f"{address} is a finished store and takes no settings; got {', '.join(settings)}.")
