@@ -12,7 +12,7 @@ import pytest
 from assocmem import Memory, stores
 from assocmem.checks.harness import Drawn, Harness
 from assocmem.contract import arrays as ar
-from assocmem.contract.errors import DTypeError, InputError, NonFiniteError, RecallOverflowError
+from assocmem.contract.errors import DTypeError, InputError, NonFiniteError, RecallOverflowError, RoundingWarning
 from assocmem.contract.store import Store
 from assocmem.stores import make_store
 from assocmem.stores.function import FunctionStore
@@ -304,11 +304,32 @@ def test_a_bfloat16_state_says_when_its_rounding_takes_what_pairs_add(key: str) 
             assert not heard or count > 100
     assert "the rounding of a bfloat16 state" in str(heard[-1].message)
     assert len({str(w.message) for w in heard}) == 1
+    with pytest.warns(RoundingWarning):
+        after = store.write(state, row, 2 * row)
+    wide = store.empty(4, 4, like=row)
+    exact = store.write(wide, row, 2 * row).arrays
+    length = lambda sizes: sum(float((x**2).sum()) for x in sizes) ** 0.5  # noqa: E731
+    lost = length(exact[n] - (after[n].float() - state[n].float()) for n in exact)
+    assert lost > length(exact.values()) / 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         wide = store.empty(4, 4, like=row)
         for _ in range(300):
             wide = store.write(wide, row, 2 * row)
+
+
+@pytest.mark.parametrize("key", ["outer-product", "delta-net"])
+def test_a_long_bfloat16_stream_whose_interference_is_larger_is_not_warned_of(key: str) -> None:
+    torch = pytest.importorskip("torch")
+    generator, store = torch.Generator().manual_seed(0), make_store(key)
+    keys, values = (torch.randn(600, 8, generator=generator) for _ in range(2))
+    keys = keys / keys.norm(dim=-1, keepdim=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        narrow = store.write(store.empty(8, 8, state_dtype="bfloat16"), keys, values)
+    exact = store.recall(store.write(store.empty(8, 8), keys, values), keys)
+    rounding = (store.recall(narrow, keys) - exact).norm()
+    assert 1e-3 < rounding / (exact - values).norm() < 0.1
 
 
 def test_what_a_users_function_returns_is_told() -> None:

@@ -34,8 +34,14 @@ def line(rng: random.Random) -> list[str]:
         words += ["--d-k", "4", "--max-memories", "8"]
     if command == "measure":
         words += ["--keys", "keys.npy", "--max-memories", "8"]
-    if command in ("reproduce", "explore"):
-        words += ["--nonsense"]  # right, it would run for minutes
+    if command == "reproduce":
+        words += ["--only", "catalogue", "--quick", "--out", rng.choice(["out", "keys.npy", "x/ä", "keys.npy/out"])]
+    if command == "explore":
+        # A page takes half a minute: only targets that are refused before it is computed.
+        words += [
+            "--export",
+            rng.choice(["page.txt", "none/such/page.html", "keys.npy", "keys.npy/page.html", "a" * 300]),
+        ]
     return words
 
 

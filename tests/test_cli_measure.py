@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from assocmem.contract.results import Results
+from commandline import strict_json
 
 D = 16
 
@@ -141,3 +142,17 @@ def test_digit_images_as_keys(ask, tmp_path):
     assert any(words.startswith("Raw keys share a mean") for words in data["words"])
     for row in data["capacities"]:
         assert row["value"] is not None or row["reason"].startswith("not reached below M = ")
+
+
+def test_a_ratio_without_end_is_null_in_json_and_said(ask, tmp_path):
+    keys = np.random.default_rng(0).standard_normal((40, 8))
+    keys[3] = 0
+    np.save(tmp_path / "keys.npy", keys)
+    data = ask("measure", "--keys", tmp_path / "keys.npy", "--store", "outer-product", "--json").json
+    assert any(row["value"] is None and row["n_memories"] > 2 for row in data["curve"])
+    assert "infinite" in data["capacities"][0]["reason"]
+    assert data["geometry"][0]["zero_rows"] == 1
+    out = tmp_path / "out"
+    assert ask("measure", "--keys", tmp_path / "keys.npy", "--store", "outer-product", "--out", out).status == 0
+    for line in (out / "measured.ndjson").read_text().splitlines():
+        strict_json(line)

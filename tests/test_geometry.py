@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from assocmem.contract.arrays import rounding_unit
 from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.numbers import stream
 from assocmem.inputs import key_law, unit_rows
@@ -105,6 +106,23 @@ def test_geometry_takes_integers_float32_and_torch():
     assert key_geometry(rows.astype(np.float32)).effective_dimension == pytest.approx(truth.effective_dimension)
     torch = pytest.importorskip("torch")
     assert key_geometry(torch.from_numpy(rows)) == truth
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_what_is_rounding_follows_the_dtype_in_which_the_keys_came(dtype):
+    torch = pytest.importorskip("torch")
+    axes, unit = np.linalg.qr(stream(0, "axes").standard_normal((32, 32)))[0], rounding_unit(dtype)
+    give = lambda x: torch.from_numpy(x).to(getattr(torch, dtype))  # noqa: E731
+    assert key_geometry(give(axes)).effective_dimension is None
+    noise = stream(0, "noise").standard_normal((50, 32))
+    assert key_geometry(give(axes[:1] * (1 + 0.3 * unit * noise))).participation_ratio_centred is None
+    told = key_geometry(give(axes).double(), came=dtype)
+    assert told.effective_dimension is None
+    if dtype != "float64":
+        assert key_geometry(give(axes).double()).effective_dimension > 1e3  # its rounding, taken for overlaps
+    apart = key_geometry(give(axes[:1] * (1 + 30 * unit * noise)))
+    assert apart.participation_ratio_centred > 5
+    assert key_geometry(give(noise)).effective_dimension == pytest.approx(key_geometry(noise).effective_dimension, 0.01)
 
 
 @pytest.mark.parametrize("bad", [np.ones(4), np.ones((2, 3, 4)), np.ones((0, 4)), np.ones((4, 0))])

@@ -464,3 +464,32 @@ def test_a_recall_says_which_queries_found_nothing(feature: str) -> None:
     weights = store.feature(queries) @ store.feature(np.array([1.0, 0.5, 0.0, 0.0]))
     assert np.allclose(np.exp(found.mass.log), weights)
     assert store.ask(store.empty(4, 1), queries).nothing.all()
+
+
+@pytest.mark.parametrize("settings", [{}, {"nu": 2}, {"sum_normalise": True}], ids=str)
+@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 1e-25), (np.float64, 1e-170)])
+def test_a_feature_that_underflows_beside_others_is_refused_where_only_it_would_be_found(dtype, tiny, settings) -> None:
+    store, value = make_store("dpfp", **settings), np.array([[5.0]], dtype)
+    row = lambda *x: np.array([x], dtype)  # noqa: E731
+    state = store.write(store.empty(4, 1), row(1, tiny, tiny, 0), value)
+    plain = store.write(store.empty(4, 1), row(0, 1, 1, 0), value)
+    lost = RecallOverflowError, "the sum of the weights of query 0 of"
+    for held, query in ((state, row(0, 0, 1, 0) + row(0, 1, 0, 0)), (plain, row(1, tiny, tiny, 0))):
+        with pytest.raises(lost[0], match=lost[1]):
+            store.recall(held, query)
+    with pytest.raises(lost[0], match=lost[1]):
+        store.scan(store.empty(4, 1), row(1, tiny, tiny, 0), value, row(0, 1, 1, 0))
+    assert store.recall(state, row(1, 1, 0, 0)).item() == pytest.approx(5)
+    found = store.ask(state, row(-1, -1, 0, 0))
+    assert found.nothing.item()
+    assert not found.values.any()
+
+
+def test_a_feature_below_a_16_bit_state_is_found_again() -> None:
+    torch = pytest.importorskip("torch")
+    store = make_store("dpfp")
+    state = store.write(
+        store.empty(3, 1, state_dtype="float16"), torch.tensor([[1, 1e-5, 1e-5]]), torch.tensor([[5.0]])
+    )
+    assert not store.ask(state, torch.tensor([[0.0, 1.0, 1.0]])).nothing.any()
+    assert store.ask(state, torch.tensor([[-1.0, -1.0, 0.0]])).nothing.all()

@@ -222,7 +222,7 @@ def test_a_write_that_fails_changes_nothing(keys: Any, values: Any, error: type[
 
 def test_a_memory_that_knows_no_widths() -> None:
     memory = Memory("softmax")
-    assert (len(memory), memory.size) == (0, 0)
+    assert (len(memory), memory.size, bool(memory)) == (0, 0, True)
     with pytest.raises(InputError, match="has no widths yet"):
         memory.recall([1.0])
     with pytest.raises(InputError, match="has no widths yet"):

@@ -226,3 +226,55 @@ def test_a_scan_over_dependent_keys_is_the_loop_at_a_small_ridge():
     truth = [queries[i : i + 1] @ np.linalg.pinv(keys[: i + 1], rcond=1e-4) @ values[: i + 1] for i in range(100)]
     assert gap(got[2:], np.concatenate(loop)[2:]) < 2e-3
     assert gap(got[5:], np.concatenate(truth)[5:]) < 2e-3
+
+
+def test_a_scan_leaves_out_the_rounding_of_the_dtype_in_which_its_keys_came():
+    rng, store = np.random.default_rng(5), MesaNet(ridge=1e-9, solver="direct")
+    keys, empty = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 8)), store.empty(8, 3, state_dtype="float64")
+    came = [x.astype(np.float16) for x in (keys, rng.normal(size=(40, 3)), rng.normal(size=(40, 8)))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IllConditionedWarning)
+        _, got = store.scan(empty, *came)
+        want = store.recall(store.write(empty, *came[:2]), came[2][-1:])
+        _, twin = store.scan(empty, *(x.astype(float) for x in came))  # as if they had come in float64
+    assert gap(got[-1:].astype(float), want.astype(float)) < 1e-2
+    assert gap(twin[-1:], want.astype(float)) > 10
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["one write", "a write a pair"])
+@pytest.mark.parametrize("kind", ["equal", "collinear", "plane", "free"])
+def test_recursive_least_squares_in_float32_is_right_or_says_so(kind, single):
+    rng, quiet = np.random.default_rng(9), 0
+    one, axes = rng.normal(size=(1, 8)) / 8**0.5, rng.normal(size=(2, 8)) / 8**0.5
+    for n, ridge in ((30, 1.0), (200, 1.0), (200, 0.1), (200, 1e-2), (30, 1e-4), (30, 1e-8)):
+        keys = {"equal": np.repeat(one, n, 0), "collinear": one * np.linspace(-1, 1, n)[:, None],
+                "plane": rng.normal(size=(n, 2)) @ axes, "free": rng.normal(size=(n, 8))}[kind]  # fmt: skip
+        values, queries, store = rng.normal(size=(n, 3)), np.eye(8), MesaNet(ridge=ridge, solver="rls")
+        state = store.empty(8, 3)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", IllConditionedWarning)
+            for at in [slice(i, i + 1) for i in range(n)] if single else [slice(0, n)]:
+                state = store.write(state, keys[at].astype(np.float32), values[at].astype(np.float32))
+        want = ridge_regression(keys, values, queries, ridge)
+        error = np.abs(store.recall(state, queries.astype(np.float32)) - want).max() / np.abs(want).max()
+        assert heard or error < 1e-3, (n, ridge, error)
+        assert all("condition number about" in str(w.message) for w in heard)
+        quiet += not heard
+    assert quiet >= (2 if kind == "free" else 1)  # a store that always warned would tell nothing
+
+
+def test_many_pairs_by_recursive_least_squares_are_rounded_once():
+    rng = np.random.default_rng(0)
+    keys, values = np.repeat(rng.normal(size=(1, 8)) / 8**0.5, 300, axis=0), rng.normal(size=(300, 3))
+    store = MesaNet(ridge=0.1, solver="rls")
+    want = ridge_regression(keys, values, np.eye(8), 0.1)
+    narrow = [x.astype(np.float32) for x in (keys, values, np.eye(8))]
+    state = store.empty(8, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IllConditionedWarning)
+        at_once = written(store, *narrow[:2])
+        for i in range(300):
+            state = store.write(state, narrow[0][i : i + 1], narrow[1][i : i + 1])
+    once, often = (gap(store.recall(held, narrow[2]), want) for held in (at_once, state))
+    assert once < 1e-6
+    assert often > 10 * once  # rounded after every pair

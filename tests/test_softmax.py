@@ -375,6 +375,12 @@ def test_the_declared_similarity_follows_n() -> None:
     assert form.at(10, 64).beta == pytest.approx(4.0)
     assert SoftmaxAttention().form(64).at(10, 64).beta == 8.0
     assert SoftmaxAttention(LogN(9, math.inf)).form(4).at(1, 4).beta == 0.0
+    for policy in (LogN(9, math.inf), QwenLogN(9, 0.0), YaRN(9, math.inf), ScalableSoftmax(0.0)):
+        assert not policy.depends_on_n
+        assert policy(2, 4) == policy(1000, 4)
+    for policy in (LogN(9), QwenLogN(9, 1e-300), YaRN(9, 1e300), ScalableSoftmax(1e-3)):
+        assert policy.depends_on_n
+        assert policy(20, 4) != policy(1000, 4)
 
 
 # ---------------------------------------------------------------------- extreme numbers

@@ -21,6 +21,10 @@ from assocmem.theory.roots import lowest, root
         (lambda x: -math.inf if x < 3 else 1.0, 0.0, 7.0, 3.0),
         (lambda x: x, 0.0, 1.0, 0.0),
         (lambda x: x - 1, 0.0, 1.0, 1.0),
+        (lambda x: x - 3, 1.0, 9.0, 3.0),  # met on the way, and by halving: (1 + 5) / 2
+        (lambda x: 3 - x, 1.0, 9.0, 3.0),
+        (lambda x: -1.0 if x < 3 else math.inf, 0.0, 7.0, math.nextafter(3, 0)),  # of two neighbours the smaller |f|
+        (lambda x: x**3 - 1e300, 1e-300, 1e102, 1e100),
     ],
 )
 def test_a_root_is_right_to_the_last_digit(f, low, high, wanted):
@@ -45,3 +49,6 @@ def test_a_minimum_is_found_within_what_was_asked(place):
     assert max(calls) <= 1
     assert len(calls) < 60
     assert math.isclose(lowest(lambda x: x**4, -3.0, 1.0, within=1e-3), 0, abs_tol=1e-3)
+    assert lowest(f, place, place, within=1e-9) == place
+    steep = lowest(lambda x: -x, 1.0, 1 + 4e-16, within=0.0)  # ends where floats do, though less was asked
+    assert 1 <= steep <= 1 + 4e-16

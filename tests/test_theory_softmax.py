@@ -290,3 +290,9 @@ def test_the_best_sharpness_close_to_a_clean_query_is_within_its_stated_error(d,
         ends = (centre * (1 - mp.mpf(10) ** -3), centre * (1 + mp.mpf(10) ** -3))
         exact = mp.findroot(above, ends, solver="anderson", tol=1e-35, verify=False) / 2
         assert abs(found.value / exact - 1) <= found.error
+
+
+def test_a_rule_of_infinite_sharpness_is_the_argmax_and_of_none_the_mean() -> None:
+    for policy in (LogN(64, math.inf), YaRN(64, math.inf)):
+        assert capacity(policy, 8) == capacity(Exp(math.inf), 8)
+    assert capacity(LogN(64, 0.0), 8) == capacity(Exp(0.0), 8)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """An associative memory that is written to and asked: a store with the state that it has learned.
+    """An associative memory that is written to and asked, true also while empty: a store with what it has learned.
 
     A write that fails changes nothing. Writes from several threads are all kept; a pickled Memory (as sent to another
     process) is an independent copy, whose writes reach this one only through `merge`.
@@ -214,6 +214,10 @@ class Memory:
     def __len__(self) -> int:
         """Pairs written (for each batch item)."""
         return 0 if self._state is None else self._state.n
+
+    def __bool__(self) -> bool:
+        """True, also while nothing is stored: whether a memory is there is not how much it holds."""
+        return True
 
     @property
     def state(self) -> State:

@@ -320,8 +320,8 @@ class Store(WithSettings, ABC):
         whole = ar.to_numpy(xp.sum(keys * keys, axis=-1) * xp.sum(values * values, axis=-1)).sum()
         if 4 * gone > added > float(xp.finfo(state.dtype).eps) ** 2 * float(whole):
             warn(
-                f"the rounding of a {ar.dtype_name(state.dtype)} state of {self.name} is more than half of what pairs "
-                "add: from here on recalls lose more by rounding than by interference. Keep the state in float32.",
+                f"the rounding of a {ar.dtype_name(state.dtype)} state of {self.name} takes more than half of what "
+                "these pairs add: what is written from here on is kept in part only. Keep the state in float32.",
                 RoundingWarning,
             )
 
@@ -679,13 +679,16 @@ class Store(WithSettings, ABC):
         return [s if (s.dtype, s.io_dtype) == (dtype, io) else s.astype(dtype, io) for s in filled]
 
     def _pairs_of(self, extras: Mapping[str, Array], at: slice) -> dict[str, Array]:
-        """Return the extras of the pairs in `at`; extras without an axis of pairs are passed on whole."""
+        """Return the extras of the pairs in `at`; extras without an axis of pairs are passed on whole.
+
+        Those that a store resolved for itself are numbers, one a pair.
+        """
         spec = {e.name: e for e in self.traits.extras}
         cut = {}
         for name, array in extras.items():
-            if not spec[name].per_pair:
+            if name in spec and not spec[name].per_pair:
                 cut[name] = array
-            elif len(spec[name].shape) == 1:
+            elif name not in spec or len(spec[name].shape) == 1:
                 cut[name] = array[..., at]
             else:
                 cut[name] = array[..., at, :]

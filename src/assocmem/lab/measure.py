@@ -172,7 +172,7 @@ def measure(
             rows, capacity = _summary(one, list(found), threshold, seed)
             curve += rows
             capacities.append(capacity)
-    shapes = [key_geometry(one.rows.keys) for one in given]
+    shapes = [key_geometry(one.rows.keys, came=came) for one in given]
     words = _words(given, [explain(shape, one.kind) for one, shape in zip(given, shapes, strict=True)])
     if fitting:
         whitened = max((one.fitted.rank for one in given if one.kind == "whitened"), default=0)

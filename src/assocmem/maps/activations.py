@@ -348,12 +348,12 @@ ACTIVATION = Named(ACTIVATIONS, bare=_custom)
 
 
 class Sharpness(WithSettings, ABC):
-    """The rule beta(n) by which softmax attention scales its logits for n memories.
+    """The rule beta(n) by which softmax attention scales its logits for n memories."""
 
-    Class attribute: `depends_on_n`, whether beta changes with the number of memories.
-    """
-
-    depends_on_n: ClassVar[bool] = True
+    @property
+    def depends_on_n(self) -> bool:
+        """Whether beta changes with the number of memories, of two or more."""
+        return True
 
     @abstractmethod
     def __call__(self, n: float, d_k: int) -> float:
@@ -415,8 +415,12 @@ Beta = Annotated[
 class Constant(Sharpness):
     """The same beta for every n: 0 is the plain mean, inf argmax."""
 
-    depends_on_n = False
     beta: Beta = None
+
+    @property
+    def depends_on_n(self) -> bool:
+        """No."""
+        return False
 
     def __call__(self, n: float, d_k: int) -> float:
         return math.sqrt(d_k) if self.beta is None else float(self.beta)
@@ -430,6 +434,11 @@ class _Referenced(Sharpness):
         float, Interval(gt=1), Help("length L, a number of memories, at which the sharpness is beta")
     ] = 1024
     beta: Beta = None
+
+    @property
+    def depends_on_n(self) -> bool:
+        """Whether beta is above 0 and finite: what n scales else is the same for any two memories or more."""
+        return self.beta is None or 0 < self.beta < math.inf
 
     def base(self, d_k: int) -> float:
         return math.sqrt(d_k) if self.beta is None else float(self.beta)
@@ -468,6 +477,11 @@ class ScalableSoftmax(Sharpness):
     """s ln n with a learned scale s (Nakanishi 2025)."""
 
     s: Annotated[float, NOT_NEGATIVE, Help("scale of s ln n")]
+
+    @property
+    def depends_on_n(self) -> bool:
+        """Whether s is above 0."""
+        return self.s > 0
 
     def __call__(self, n: float, d_k: int) -> float:
         return self.s * math.log(n)

@@ -63,6 +63,10 @@ class FeatureMap(WithSettings, ABC):
         """
         return self(x), _zero_a_row(x)
 
+    def support(self, x: Array) -> Array | None:
+        """Return where φ(x) is above zero in exact arithmetic, so that a zero there is an underflow; None: unknown."""
+        return None
+
 
 def _zero_a_row(x: Array) -> Array:
     return namespace(x).zeros((*x.shape[:-1], 1), dtype=x.dtype, device=device_of(x))
@@ -130,6 +134,9 @@ class Rectified(FeatureMap):
         near, log = _near_one(x)
         return self(near), -log
 
+    def support(self, x: Array) -> Array:
+        return x > 0
+
 
 @dataclass(frozen=True)
 class DPFP(FeatureMap):
@@ -158,6 +165,9 @@ class DPFP(FeatureMap):
         """Return φ(x / c), c a power of two near the row's largest entry."""
         near, log = _near_one(x)
         return self(near), -2 * log
+
+    def support(self, x: Array) -> Array:
+        return self(namespace(x).sign(x)) > 0
 
     def width(self, d: int) -> int:
         return 2 * d * self.nu
@@ -188,6 +198,9 @@ class SumNormalised(FeatureMap):
         features, _ = self.inner.up_to_scale(x)
         total = xp.sum(features, axis=-1, keepdims=True)
         return features / xp.where(total > 0, total, xp.ones_like(total))
+
+    def support(self, x: Array) -> Array | None:
+        return self.inner.support(x)
 
     def width(self, d: int) -> int:
         return self.inner.width(d)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assocmem.contract.arrays import Array
+from assocmem.contract.arrays import Array, dtype_name, rounding_unit
 from assocmem.contract.errors import InputError
 from assocmem.ruler.ratio import Floats, checked_numbers
 
 _BLOCK = 1 << 21
+_MEAN_ROUNDING = (8 * rounding_unit("float64")) ** 2
+"""Square that computing a mean in float64 leaves in columns of one value, for numbers of at most one."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,13 @@ class Geometry:
         Of the rows' lengths.
     effective_dimension : float or None
         1 / E cos^2 over pairs of distinct rows, the width d at which uniform unit keys would overlap as much; None
-        where it is infinite (all cosines zero) or there are fewer than two rows.
+        where it is infinite (all cosines zero, to the rounding of the dtype in which the rows came) or there are
+        fewer than two rows.
     mean_cosine : float or None
         E cos over pairs of distinct rows.
     participation_ratio, participation_ratio_centred : float or None
         (tr C)^2 / tr C^2 of the second moment C = K^T K / n, and of the covariance; None where all keys are zero (or
-        all equal, for the centred one).
+        all equal to rounding, for the centred one).
     shared_mean_share : float or None
         ||mean||^2 / mean ||k||^2 in [0, 1]; None where all keys are zero.
     reason : str
@@ -61,13 +64,15 @@ class Geometry:
     reason: str = ""
 
 
-def key_geometry(keys: Array) -> Geometry:
+def key_geometry(keys: Array, *, came: str | None = None) -> Geometry:
     """Return the geometry of keys.
 
     Parameters
     ----------
     keys : array (n, d)
         n and d >= 1, of any array library.
+    came : str, optional
+        Name of the dtype in which the numbers came, that of `keys` by default.
 
     Returns
     -------
@@ -96,16 +101,18 @@ def key_geometry(keys: Array) -> Geometry:
     if rows.ndim != 2 or 0 in rows.shape:
         raise InputError(f"`keys` must have shape (n, d) with n and d at least 1; got {rows.shape}.")
     n, d = rows.shape
+    unit = rounding_unit(dtype_name(getattr(keys, "dtype", rows.dtype)) if came is None else came)
     top = float(np.abs(rows).max())
     scale = top or 1.0
     norms = np.concatenate([np.linalg.norm(block, axis=1) for block in _blocks(rows, scale)])
     cosine, square = _cosines(rows, scale, norms)
+    apart = square is not None and square > (8 * unit) ** 2 / d
     mean = sum((block.sum(axis=0) for block in _blocks(rows, scale)), np.zeros(d)) / n
     power = float(np.mean(norms**2))
     reasons = []
     if n < 2:
         reasons.append("one row has no pairs")
-    elif not square:
+    elif not apart:
         reasons.append("all distinct rows are orthogonal, so the effective dimension is infinite")
     if not power:
         reasons.append("all keys are zero")
@@ -116,10 +123,10 @@ def key_geometry(keys: Array) -> Geometry:
         duplicates=n - _distinct(rows),
         norm_mean=float(norms.mean()) * scale, norm_std=float(norms.std()) * scale,
         norm_min=float(norms.min()) * scale, norm_max=float(norms.max()) * scale,
-        effective_dimension=1 / square if square else None,
+        effective_dimension=1 / square if square and apart else None,
         mean_cosine=cosine,
-        participation_ratio=_participation(rows, scale, np.zeros(d)),
-        participation_ratio_centred=_participation(rows, scale, mean),
+        participation_ratio=_participation(rows, scale, np.zeros(d), 0.0),
+        participation_ratio_centred=_participation(rows, scale, mean, max(power * unit**2, d * _MEAN_ROUNDING)),
         shared_mean_share=min(1.0, float(mean @ mean) / power) if power else None,
         reason="; ".join(reasons),
     )  # fmt: skip
@@ -154,8 +161,8 @@ def _cosines(rows: Floats, scale: float, norms: Floats) -> tuple[float | None, f
     return float(total @ total - own) / (n * (n - 1)), squares / (n * (n - 1))
 
 
-def _participation(rows: Floats, scale: float, centre: Floats) -> float | None:
-    """Return (tr C)^2 / tr C^2 of the second moment about `centre`, None where it is zero."""
+def _participation(rows: Floats, scale: float, centre: Floats, rounding: float) -> float | None:
+    """Return (tr C)^2 / tr C^2 of the second moment C about `centre`, None where tr C is at most `rounding`."""
     n, d = rows.shape
     if n <= d:
         shifted = np.concatenate(list(_blocks(rows, scale))) - centre
@@ -165,8 +172,7 @@ def _participation(rows: Floats, scale: float, centre: Floats) -> float | None:
         for block in _blocks(rows, scale):
             moment += (block - centre).T @ (block - centre)
     trace = float(np.trace(moment))
-    rounding = n * d * (8 * np.finfo(np.float64).eps) ** 2
-    return trace**2 / float(np.sum(moment**2)) if trace > rounding else None
+    return trace**2 / float(np.sum(moment**2)) if trace > n * rounding else None
 
 
 def _distinct(rows: Floats) -> int:

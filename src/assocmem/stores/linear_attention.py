@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
 
+from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, contiguous, device_of, dtype_name, is_half, namespace, transpose
 from assocmem.contract.cost import D_V, Cost, by_width
 from assocmem.contract.errors import InputError, RecallOverflowError
@@ -18,7 +19,7 @@ from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.kernels.chunked import Rows, outer_chunks
-from assocmem.kernels.recurrent import Arrays, RecurrentStore
+from assocmem.kernels.recurrent import Arrays, RecurrentStore, one_each
 from assocmem.maps.features import DPFP, FEATURE, EluPlusOne, FeatureMap, Identity, SumNormalised
 
 _BLOCK = 2**21
@@ -137,11 +138,11 @@ class LinearAttention(RecurrentStore):
         if is_half(state.dtype, state.xp):
             rounded = state.xp.astype(self.feature(state.xp.astype(keys, state.xp.float32)), state.dtype)
             self._require_features(rounded, keys)
-        return super().resolved(state, keys, extras)
+        full = super().resolved(state, keys, extras)
+        return full | {"least": one_each(_least(state.dtype, state.xp), keys)} if self.normalise else full
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
-        features = self.feature(key)
-        self._require_features(features, key)
+        features = self._features(key, extras.get("least"))
         sums = {"S": arrays["S"] + transpose(value) @ features}
         return sums | {"z": arrays["z"] + features[..., 0, :]} if self.normalise else sums
 
@@ -157,8 +158,7 @@ class LinearAttention(RecurrentStore):
             values = xp.concat([values, ones], axis=-1)
         recalls = Rows(int(keys.shape[-2]))
         for at in self._blocks(keys):
-            features = self.feature(keys[..., at, :])
-            self._require_features(features, keys[..., at, :])
+            features = self._features(keys[..., at, :], extras["least"][..., at] if self.normalise else None)
             asked = None if queries is None else self._asked(queries[..., at, :])[0]
             after, found = outer_chunks(
                 total, features, values[..., at, :], queries=asked, read=read, chunk=self.chunk
@@ -188,8 +188,27 @@ class LinearAttention(RecurrentStore):
         """Return σ with φ(q).φ(k) = σ(q.k) for the identity and the exponential series, None in it for others."""
         return KernelSum(self.feature.sigma(d_k), normalised=self.normalise)
 
+    def _features(self, keys: Array, least: Array | None) -> Array:
+        features = self.feature(keys)
+        self._require_features(features, keys)
+        return features if least is None else self._seen(features, keys, least[..., None])
+
     def _asked(self, queries: Array) -> tuple[Array, Array]:
-        return self.feature.up_to_scale(queries) if self.normalise else (self.feature(queries), queries)
+        if not self.normalise:
+            return self.feature(queries), queries
+        features, log_scale = self.feature.up_to_scale(queries)
+        return self._seen(features, queries, _least(features.dtype, namespace(features))), log_scale
+
+    def _seen(self, features: Array, rows: Array, least: Array | float) -> Array:
+        """Return the features, those that underflowed as the least number there is.
+
+        So a query that meets a pair in nothing else has a weight out of range, which is refused, and not none.
+        """
+        above = self.feature.support(rows)
+        if above is None:
+            return features
+        xp = namespace(features)
+        return xp.where(above & (features < least), least + 0 * features, features)
 
     def _read(self, arrays: Mapping[str, Array], queries: Array, stored: bool) -> tuple[Array, Array, Array]:
         """Return the recall of a block of queries, and peak and share of its mass."""
@@ -278,6 +297,11 @@ def _first(where: Array) -> int:
     """Return the number of the first query in `where` (..., m) that is True."""
     xp = namespace(where)
     return int(xp.argmax(xp.astype(xp.reshape(where, (-1,)), xp.int8))) % int(where.shape[-1])
+
+
+def _least(dtype: ar.DType, xp: ar.Namespace) -> float:
+    """Return the least number above zero."""
+    return float(xp.finfo(dtype).smallest_normal) * float(xp.finfo(dtype).eps)
 
 
 def _lengths(asked: Array, sums: Array) -> Array:

@@ -22,11 +22,11 @@ from assocmem.contract.traits import Overwrite, Source, Traits, extras_of
 from assocmem.kernels.blockwise import in_dtype, working_dtype
 from assocmem.kernels.chunked import decay_products, later_decays
 from assocmem.kernels.linear_systems import MARGIN, conjugate_gradient, gram_tolerance, solve_gram, warn_small_ridge
-from assocmem.kernels.recurrent import Arrays, RecurrentStore
+from assocmem.kernels.recurrent import Arrays, RecurrentStore, one_each
 
 _LEAST_TOLERANCE = 1e-10
 _LOST = 2e-5
-"""Share of their digits that steps of recursive least squares may lose without a warning."""
+"""Share of their digits that writes by recursive least squares may lose without a warning."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,10 @@ class MesaNet(RecurrentStore):
     directly, and ConvergenceWarning says how many: no recall is less accurate than the tolerance.
 
     Where ridge and eigenvalues of H come near its rounding (16 eps of the largest), directions below that get no
-    weight: as the ridge goes to 0 recalls go to those of smallest norm. IllConditionedWarning says so; it says for
-    "rls" that the inverse loses digits, which that form cannot mend.
+    weight: as the ridge goes to 0 recalls go to those of smallest norm. IllConditionedWarning says so.
+
+    "rls" computes in float64 and rounds what it keeps once a write. It cannot leave directions out: entries of its
+    inverse reach 1 / ridge, and where rounding times that adds up to more than 2e-5 IllConditionedWarning says so.
 
     With decay 1 the order of writes does not matter.
 
@@ -128,9 +130,19 @@ class MesaNet(RecurrentStore):
         full = super().resolved(state, keys, extras)
         if self.solver == "rls" and bool(state.xp.any(full["decay"] == 0)):
             raise InputError('`decay` of MesaNet.write must be > 0 with solver="rls", which divides by it; got 0.')
-        if self.solver == "rls" and int(keys.shape[-2]) == 1:
-            self._warn_where_lost((state["R"],), keys, full["strength"])
-        return full
+        return full | {"cut": one_each(gram_tolerance(state.dtype, state.io_dtype, state.xp), keys)}
+
+    def put(self, state: State, keys: Array, values: Array, **extras: Array) -> Arrays:
+        after = super().put(state, keys, values, **extras)
+        self._warn_where_lost(state, after, keys, extras)
+        return after
+
+    def scanned(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[Arrays, Array]:
+        after, recalls = super().scanned(state, keys, values, queries, read, extras)
+        self._warn_where_lost(state, after, keys, extras)
+        return after, recalls
 
     def put_pair(self, arrays: Arrays, key: Array, value: Array, **extras: Array) -> Arrays:
         """The rule for one pair."""
@@ -141,44 +153,53 @@ class MesaNet(RecurrentStore):
                 "H": decay * arrays["H"] + transpose(weighted) @ key,
                 "G": decay * arrays["G"] + transpose(value) @ weighted,
             }
-        R, W = arrays["R"] / decay, arrays["W"]
-        image = key @ R
-        gain = strength * image / (1 + strength * (image @ transpose(key)))
-        R = R - transpose(gain) @ image
-        return {"R": (R + transpose(R)) / 2, "W": W + transpose(value - key @ transpose(W)) @ gain}
+        # In float64: what is left of R along a key comes of differences of numbers as large as 1 / ridge.
+        xp = ar.namespace(key)
+        wide = [in_dtype(a, xp.float64, xp) for a in (arrays["R"], arrays["W"], key, value, strength, decay)]
+        after = zip(("R", "W"), _least_squares_step(*wide), strict=True)
+        return {name: in_dtype(a, arrays[name].dtype, xp) for name, a in after}
 
     def put_chunk(
         self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
     ) -> tuple[Arrays, Array | None]:
         """The rule for many pairs: sums at once without queries, a chunk at a time with them, rls pair by pair."""
-        xp, recalls, count, before = ar.namespace(keys), [], int(keys.shape[-2]), arrays
-        width = 1 if self.solver == "rls" else self.chunk if queries is not None else count
+        if self.solver == "rls":
+            return self._put_recursively(arrays, keys, values, queries, read, **extras)
+        xp, recalls, count = ar.namespace(keys), [], int(keys.shape[-2])
+        width = self.chunk if queries is not None else count
         for start in range(0, count, width):
             at = slice(start, min(start + width, count))
             key, value = keys[..., at, :], values[..., at, :]
             own = {name: array[..., at] for name, array in extras.items()}
-            if self.solver == "rls":
-                after = self.put_pair(arrays, key, value, **own)
-            else:
-                later = later_decays(own["decay"])
-                kept, weighted = (
-                    (later[..., :1] * own["decay"][..., :1])[..., None],
-                    (later * own["strength"])[..., None] * key,
-                )
-                after = {
-                    "H": kept * arrays["H"] + transpose(weighted) @ key,
-                    "G": kept * arrays["G"] + transpose(value) @ weighted,
-                }
+            later = later_decays(own["decay"])
+            kept = (later[..., :1] * own["decay"][..., :1])[..., None]
+            weighted = (later * own["strength"])[..., None] * key
             if queries is not None:
-                asked = queries[..., at, :]
-                if self.solver == "rls":
-                    recalls.append(asked @ transpose((after if read == "after" else arrays)["W"]))
-                else:
-                    recalls.append(self._solved_along(arrays, key, value, asked, read == "before", **own))
-            arrays = after
-        if self.solver == "rls":
-            self._warn_where_lost((before["R"], arrays["R"]), keys, extras["strength"])
+                recalls.append(self._solved_along(arrays, key, value, queries[..., at, :], read == "before", **own))
+            arrays = {
+                "H": kept * arrays["H"] + transpose(weighted) @ key,
+                "G": kept * arrays["G"] + transpose(value) @ weighted,
+            }
         return arrays, xp.concat(recalls, axis=-2) if recalls else None
+
+    def _put_recursively(
+        self, arrays: Arrays, keys: Array, values: Array, queries: Array | None, read: str, **extras: Array
+    ) -> tuple[Arrays, Array | None]:
+        """The rule of "rls" for many pairs, in turn; what is kept is rounded once, at their end."""
+        xp, recalls = ar.namespace(keys), []
+        wide: Callable[[Array], Array] = lambda a: in_dtype(a, xp.float64, xp)  # noqa: E731
+        R, W, rows, targets = wide(arrays["R"]), wide(arrays["W"]), wide(keys), wide(values)
+        strengths, decays = wide(extras["strength"]), wide(extras["decay"])
+        for i in range(int(keys.shape[-2])):
+            at = slice(i, i + 1)
+            before = W
+            R, W = _least_squares_step(
+                R, W, rows[..., at, :], targets[..., at, :], strengths[..., at, None], decays[..., at, None]
+            )
+            if queries is not None:
+                recalls.append(wide(queries[..., at, :]) @ transpose(W if read == "after" else before))
+        kept = {name: in_dtype(a, arrays[name].dtype, xp) for name, a in (("R", R), ("W", W))}
+        return kept, in_dtype(xp.concat(recalls, axis=-2), queries.dtype, xp) if queries is not None else None
 
     # ------------------------------------------------------------------ recall
 
@@ -220,7 +241,7 @@ class MesaNet(RecurrentStore):
         product: Callable[[Array], Array] = lambda x: kept * (x @ matrix) + (shares * (x @ rows_t)) @ rows  # noqa: E731
         # What was there before the chunk is in every H, so that its least eigenvalue bounds theirs.
         least = H * xp.min(kept, axis=-2, keepdims=True)
-        found = self._solved(product, queries, diagonal, scale, gram_tolerance(H.dtype, H.dtype, xp), least, each)
+        found = self._solved(product, queries, diagonal, scale, float(ar.to_numpy(xp.max(extras["cut"]))), least, each)
         return kept * (found @ transpose(G)) + (shares * (found @ keys_t)) @ values
 
     def _scale(self, diagonal: Array) -> Array:
@@ -280,17 +301,22 @@ class MesaNet(RecurrentStore):
         )
         return xp.where(left[..., None], self._direct(dense(), queries, diagonal), found)
 
-    def _warn_where_lost(self, inverses: tuple[Array, ...], keys: Array, strength: Array) -> None:
-        """Warn where a step's b k^T R k loses its digits beside the largest entries of R."""
-        xp, dtype = ar.namespace(keys), inverses[0].dtype
-        if 0 in keys.shape or ar.is_half(dtype, xp):
+    def _warn_where_lost(self, state: State, after: Arrays, keys: Array, extras: Arrays) -> None:
+        """Warn where an inverse that is kept loses digits: its entries reach 1 / ridge, and roundings add up.
+
+        Those are of the inverse, once a write, and of the keys as they came, in directions that no key really has.
+        """
+        xp = state.xp
+        if self.solver != "rls" or 0 in keys.shape or ar.is_half(state.dtype, xp):
             return
-        squares, worst = strength * xp.sum(keys * keys, axis=-1), 0.0
-        for inverse in inverses:
-            largest = xp.max(xp.linalg.diagonal(inverse), axis=-1, keepdims=True)
-            worst = max(worst, float(ar.to_numpy(xp.max(largest * squares))))
-        if worst * float(xp.finfo(dtype).eps) > _LOST:
-            warn_small_ridge(self.name, self.ridge, worst, dtype, "the inverse that is kept loses digits")
+        squares = xp.max(xp.sum(keys * keys, axis=-1) * extras.get("strength", self.strength), axis=-1)
+        eps, lost, worst = float(xp.finfo(state.io_dtype).eps), 0.0, 0.0
+        for R, pairs in ((state["R"], state.n), (after["R"], state.n + int(keys.shape[-2]))):
+            reached = float(ar.to_numpy(xp.max(squares * xp.max(xp.linalg.diagonal(R), axis=-1))))
+            worst, lost = max(worst, reached), max(lost, reached * math.sqrt(pairs) * eps)
+        if lost > max(_LOST, 16 * eps):
+            what = "the inverse that is kept loses digits from write to write"
+            warn_small_ridge(self.name, self.ridge, worst, state.io_dtype, what)
 
     def _direct(self, H: Array, queries: Array, diagonal: Array) -> Array:
         xp = ar.namespace(queries)
@@ -298,6 +324,17 @@ class MesaNet(RecurrentStore):
         if H.ndim > diagonal.ndim:
             return xp.linalg.solve(matrix, queries[..., None])[..., 0]
         return transpose(xp.linalg.solve(matrix, transpose(queries)))
+
+
+def _least_squares_step(
+    R: Array, W: Array, key: Array, value: Array, strength: Array, decay: Array
+) -> tuple[Array, Array]:
+    """Return H^-1 and G H^-1 after one pair (*batch, 1, width), by Sherman and Morrison."""
+    R = R / decay
+    image = key @ R
+    gain = strength * image / (1 + strength * (image @ transpose(key)))
+    R = R - transpose(gain) @ image
+    return (R + transpose(R)) / 2, W + transpose(value - key @ transpose(W)) @ gain
 
 
 def _largest(rows: Array) -> Array:

@@ -111,7 +111,7 @@ class SoftmaxAttention(Store):
     def _beta(self, state: State, queries: Array, visible: Visible, counts: Any = None) -> Beta:
         """Return the sharpness, one number or one for each query where n differs between them."""
         if not self.sharpness.depends_on_n:
-            return self.sharpness.checked(1, state.d_k)
+            return self.sharpness.checked(2, state.d_k)  # an infinite rule has its sharpness from two memories on
         if counts is None and isinstance(visible, Causal):
             counts = visible.first + np.arange(int(queries.shape[-2]))
         elif counts is None and visible is not None and self.count == "visible":

@@ -115,7 +115,7 @@ def _(rule: Sharpness, asked: Asked) -> Prediction:
     steps by a factor e^0.25 in M - 1 and follows every extremum between its steps.
     """
     if not rule.depends_on_n or asked.statistic != "rms" or asked.law != "sphere":
-        return answer_capacity(rule.at(1, asked.d), asked)  # type: ignore[arg-type]
+        return answer_capacity(rule.at(2, asked.d), asked)  # type: ignore[arg-type]
     wanted, end = math.log(asked.wanted), asked.n
 
     def above(y: float) -> float:
