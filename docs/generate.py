@@ -65,7 +65,7 @@ def settings_stub() -> str:
     plain = {int: "int", float: "float", bool: "bool", tuple: "Sequence[float]", str: "str"}
     types: dict[str, set[str]] = {}
     choices: dict[str, list[str]] = {}
-    imports: set[str] = set()
+    imports: dict[str, set[str]] = {}
     for setting in (setting for key in stores.names() for setting in entry(key).settings if setting.name not in own):
         found, named = types.setdefault(setting.name, set()), setting.named.table if setting.named else ()
         choices.setdefault(setting.name, []).extend([*setting.choices, *named])
@@ -73,11 +73,12 @@ def settings_stub() -> str:
         found |= {"None"} if setting.optional else set()
         for kind in (kind for kind in setting.kinds if kind is not str or not setting.choices):
             if kind not in plain and kind is not object:
-                imports.add(f"from {kind.__module__} import {kind.__name__}")
+                imports.setdefault(kind.__module__, set()).add(kind.__name__)
             found.add(plain.get(kind, "Any" if kind is object else kind.__name__))
     lines = ["# Written by docs/generate.py from what stores declare.", "from collections.abc import Sequence"]
     names = ["Any"] * any("Any" in found for found in types.values()) + ["Literal", "TypedDict"]
-    lines += [f"from typing import {', '.join(names)}", "", *sorted(imports), ""]
+    lines += [f"from typing import {', '.join(names)}", ""]
+    lines += [f"from {module} import {', '.join(sorted(kinds))}" for module, kinds in sorted(imports.items())] + [""]
     lines += ["class AllSettings(TypedDict, total=False):"]
     for name, found in sorted(types.items()):
         if words := sorted(set(choices[name])):

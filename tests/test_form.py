@@ -175,7 +175,8 @@ def test_forms_are_data_and_are_checked():
 
 def test_the_stores_declare_their_forms():
     assert {key for key in stores.names() if make_store(key).form(D) is None} == {
-        "delta-former", "mesa-net", "superposed-mlp", "test-time-regression", "ttt-linear", "ttt-mlp",
+        "all-attention", "attention-over-parameters", "delta-former", "engram", "memory-layers", "mesa-net", "peer",
+        "product-key", "superposed-mlp", "test-time-regression", "ttt-linear", "ttt-mlp", "ultramem",
     }  # fmt: skip
     assert make_store("titans", depth=2).form(D) is None
     assert make_store("titans", base_rate=0.2, momentum=0.1, forgetting=0.3).form(D) == Momentum(0.4, 0.1, 0.3)

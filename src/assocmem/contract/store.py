@@ -588,7 +588,7 @@ class Store(WithSettings, ABC):
             slots, n = total.slots, total.n
             assert slots is not None  # stores that append keep their pairs
             for state in others:
-                slots, n = slots.append(state.contents), n + state.n
+                slots, n = slots.append({name: state[name] for name in slots.names}), n + state.n
             return total.after(total.arrays, n, slots)
         with ar.own_arithmetic(total.xp, total.device):
             arrays = {name: sum((s[name] for s in others), array) for name, array in total.arrays.items()}

@@ -17,9 +17,12 @@ from assocmem.contract.store import Store
 
 if TYPE_CHECKING:  # what checkers and editors know
     # generated: classes
+    from assocmem.stores.all_attention import AllAttention as AllAttention
+    from assocmem.stores.all_attention import AttentionOverParameters as AttentionOverParameters
     from assocmem.stores.delta import DeltaNet as DeltaNet
     from assocmem.stores.delta import GatedDeltaNet as GatedDeltaNet
     from assocmem.stores.delta_former import DeltaFormer as DeltaFormer
+    from assocmem.stores.engram import Engram as Engram
     from assocmem.stores.gradient_descent import GradientDescent as GradientDescent
     from assocmem.stores.gradient_descent import TrainedLayer as TrainedLayer
     from assocmem.stores.linear_attention import LinearAttention as LinearAttention
@@ -30,6 +33,9 @@ if TYPE_CHECKING:  # what checkers and editors know
     from assocmem.stores.mlp import GatedMLP as GatedMLP
     from assocmem.stores.optimal import OptimalLinear as OptimalLinear
     from assocmem.stores.outer import OuterProduct as OuterProduct
+    from assocmem.stores.peer import PEER as PEER
+    from assocmem.stores.product_key import MemoryLayers as MemoryLayers
+    from assocmem.stores.product_key import ProductKeyMemory as ProductKeyMemory
     from assocmem.stores.regression import WeightedRegression as WeightedRegression
     from assocmem.stores.series import TruncatedExp as TruncatedExp
     from assocmem.stores.series import TruncatedExpFeatures as TruncatedExpFeatures
@@ -39,6 +45,7 @@ if TYPE_CHECKING:  # what checkers and editors know
     from assocmem.stores.titans import Titans as Titans
     from assocmem.stores.ttt import TTTMLP as TTTMLP
     from assocmem.stores.ttt import TTTLinear as TTTLinear
+    from assocmem.stores.ultramem import UltraMem as UltraMem
     # end: classes
 else:
 

@@ -2,15 +2,18 @@
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
-from assocmem.maps.activations import Sharpness
+from assocmem.maps.activations import Activation, Sharpness
 from assocmem.maps.features import FeatureMap
 
 class AllSettings(TypedDict, total=False):
+    activation: Activation | Literal["exp", "exp-series", "gelu", "linear", "relu", "swiglu", "swish"] | float
     base_rate: float | None
     beta: float | None
     bias: bool | float
     block: int
+    blocks: int
     chunk: int
+    cores: int
     count: Literal["stored", "visible"]
     decay: float
     depth: int
@@ -19,9 +22,14 @@ class AllSettings(TypedDict, total=False):
     forgetting: float
     form: Literal["dual", "primal"]
     function: Literal["constant", "linear", "local-linear"]
-    gate: Literal["own", "shared"]
+    gate: Literal["none", "own", "shared", "silu", "softmax"]
+    heads: int
     hidden_init_std: float | None
     init_std: float
+    k: int
+    layer: int
+    layers: int
+    longest: int
     loss: Literal["given", "squared"]
     max_features: int
     max_steps: int
@@ -30,7 +38,9 @@ class AllSettings(TypedDict, total=False):
     norm: bool
     nu: int
     optimiser: Literal["exact", "first-step", "online"]
+    persistent: int
     power: float
+    rank: int
     rate: float
     rates: Sequence[float] | float | None
     read: Literal["features", "pairs"]
@@ -38,15 +48,21 @@ class AllSettings(TypedDict, total=False):
     reference: float
     residual: bool
     ridge: float
+    rows: int
     s: float
+    scale: float | None
     seed: int
+    selection: Literal["grid", "rank-1"]
     sharpness: Literal["constant", "log-n", "qwen", "ssmax", "yarn"] | Sharpness | float
     solver: Literal["cg", "direct", "rls"]
     step: Sequence[float] | float
     strength: float
+    sub_keys: int
     sum_normalise: bool
     tanh: bool
     terms: int
     tolerance: float | None
+    vocabulary: int
     weight_decay: float
+    weights: Literal["score", "softmax"]
     width: int | None
