@@ -239,7 +239,7 @@ def test_design_says_what_serves(ask):
     for name in ("sharpness", "best_sharpness", "largest", "numbers_held", "cost"):
         assert data["definitions"][name]
     text = " ".join(ask("design", "--memories", "1e6", "--ratio", 0.1).out.split())
-    assert text.startswith("M = 1,000,000 memories at a ratio of 0.1 need a sharpness of at least")
+    assert text.startswith("With keys uniform on the sphere M = 1,000,000 memories at a ratio of 0.1 need a sharpness")
     hopeless = ask("design", "--memories", "1e6", "--ratio", 0.1, "--query-cosine", 0.3)
     assert hopeless.status == 0
     assert "no sharpness serves" in hopeless.out

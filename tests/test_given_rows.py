@@ -88,6 +88,31 @@ def test_a_wrong_share_of_the_rows_is_told_from_the_right_one():
         assert wrong != pytest.approx(truth, rel=1e-3)
 
 
+@pytest.mark.parametrize("with_values", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_folds_equal_rows_that_are_not_there(with_values, causal):
+    keys, values = drawn("folds", shape=(11, 4)), drawn("folds", "v", shape=(11, 3)) if with_values else None
+    rows = GivenRows(keys, values=values, causal=causal)
+    found, part = rows.folds(3, (1.0, 2.5)), rows.part_of(3)
+    assert part.tolist() == [0] * 4 + [1] * 3 + [2] * 4
+    for i, scale in enumerate((1.0, 2.5)):
+        assert found.log_mean_square(5)[i, 0] == pytest.approx(rows.ratios(scale).log_mean_square(5), nan_ok=True)
+        for g in range(3):
+            left = GivenRows(keys, values=values, causal=causal, drop=np.flatnonzero(part == g).tolist()).ratios(scale)
+            kept = left.asked & (part != g)
+            assert kept.sum() > 2
+            assert found.others[i, 1 + g][kept].tolist() == left.others[kept].tolist()
+            assert found.log_mean_square(5)[i, 1 + g][kept] == pytest.approx(
+                left.log_mean_square(5)[kept], rel=EXACT, nan_ok=True
+            )
+    assert not np.allclose(found.first[0, 1], found.first[0, 0], equal_nan=True)
+    for wrong in ({"parts": 1}, {"parts": 12}):
+        with pytest.raises(InputError, match="`parts`"):
+            rows.folds(**wrong)
+    with pytest.raises(InputError, match="`scales`"):
+        GivenRows(keys, activation=Linear()).folds(3, (2.0,))
+
+
 def looped(q, k, v, t, seen, scaling, softcap, m):
     """Log mean square ratio of one query among m memories, term by term with fractions of any size."""
     logits = [mpmath.mpf(scaling) * mpmath.fdot(q.tolist(), row.tolist()) for row in k]

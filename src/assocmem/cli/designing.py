@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assocmem.cli.terminal import Cosine, Json, Width, count, print_json, print_pairs, print_table
-from assocmem.contract.numbers import number
+from assocmem.cli.terminal import (
+    Json,
+    Seed,
+    Workers,
+    count,
+    parse,
+    print_json,
+    print_pairs,
+    print_table,
+    progress_bar,
+    writable,
+)
+from assocmem.contract.errors import InputError
+from assocmem.contract.numbers import interval, is_number, number
 
 if TYPE_CHECKING:
     from assocmem.contract.estimate import Prediction
+    from assocmem.contract.results import Results
     from assocmem.theory import Design
 
 
@@ -19,23 +34,120 @@ def design(
     memories: Annotated[
         str, typer.Option(metavar="M", help="Memories that must be served, the target included: 200000, 2e5 or 200k.")
     ],
-    d_k: Width = 64,
+    keys: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Answer for these keys (.npy, .npz, .safetensors), by head.")
+    ] = None,
+    queries: Annotated[str | None, typer.Option(metavar="FILE", help="Queries; the stored keys by default.")] = None,
+    targets: Annotated[str | None, typer.Option(metavar="FILE", help="For each query the row it asks for.")] = None,
+    values: Annotated[str | None, typer.Option(metavar="FILE", help="Values; random ones by default.")] = None,
+    normalise: Annotated[bool, typer.Option("--normalise", help="Scale given keys to length 1.")] = False,
+    reference: Annotated[
+        float | None,
+        typer.Option(help="Of given keys: L from which context rules sharpen; default: the keys there are."),
+    ] = None,
+    beta: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Sharpnesses to judge, such as 8,11,16; default: sqrt(d_k).")
+    ] = None,
+    d_k: Annotated[int | None, typer.Option(min=1, help="Key width, where no keys are given; default 64.")] = None,
     ratio: Annotated[float, typer.Option(help="Interference-to-signal ratio that is acceptable.")] = 1.0,
-    cosine: Cosine = 1.0,
-    d_v: Annotated[int, typer.Option(min=1, help="Value width, for the numbers held and the cost.")] = 64,
+    cosine: Annotated[
+        float | None, typer.Option("--query-cosine", help="Cosine between queries and uniform keys; default 1.")
+    ] = None,
+    d_v: Annotated[
+        int | None, typer.Option(min=1, help="Value width, for the numbers held and the cost; default 64.")
+    ] = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option(help="Of given keys: folder for all rows as CSV and NDJSON.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say how sharp attention must be for M memories, and which other stores would do."""
+    """Say how sharp attention must be for M memories, on uniform keys or your own, and which other stores would do."""
+    wanted = count("--memories", memories)
+    betas = None if beta is None else [_positive("--beta", text) for text in beta.split(",")]
+    only = {"--queries": queries, "--targets": targets, "--values": values, "--reference": reference, "--out": out}
+    other = {"--d-k": d_k, "--query-cosine": cosine, "--d-v": d_v}
+    for option, given in (only if keys is None else other).items():
+        if given is not None:
+            raise InputError(f"`{option}` {'goes with' if keys is None else 'is for uniform keys, not'} `--keys`.")
+    if keys is None:
+        _uniform(wanted, d_k or 64, ratio, 1.0 if cosine is None else cosine, d_v or 64, betas or [], as_json)
+        return
+    from assocmem.inputs import read_matrix, read_targets
+    from assocmem.lab.answers import design as answer
+
+    if out is not None:
+        writable(out)
+    array = read_matrix(keys, "keys")
+    with progress_bar("working out", hidden=as_json) as report:
+        found = answer(
+            n_memories=wanted, ratio=ratio, keys=array, beta=betas, normalise=normalise, reference=reference, seed=seed,
+            queries=None if queries is None else read_matrix(queries, "queries"),
+            targets=None if targets is None else read_targets(targets, array.shape[-2]),
+            values=None if values is None else read_matrix(values, "values"), workers=workers, progress=report,
+        )  # fmt: skip
+    if out is not None:
+        found.write(out)
+    if as_json:
+        facts = {"words": found.words, "summary": found.header["summary"], "rows": found.rows}
+        print_json(facts, found.header["definitions"])
+        return
+    _print_given(found)
+    if out is not None:
+        print(f"All rows are in {out / 'design.csv'}.")
+
+
+def _positive(option: str, text: str) -> float:
+    value = parse(text.strip())
+    if not (is_number(value) and value > 0):
+        raise InputError(f"`{option}` must be numbers > 0 such as 8,11,16; got {text!r}.")
+    return float(value)
+
+
+def _print_given(found: Results) -> None:
+    """Print the sentences on given keys, and the numbers: of one head, or summed up over several."""
+    for sentence in found.words:
+        print(sentence)
+    print()
+    what = {"sharpness": "sharpness needed", "capacity": "largest M", "ratio": "ratio at M"}
+    heads = len({row["head"] for row in found.rows})
+    summary = found.header["summary"]
+    if heads == 1:
+        columns = ["", "rule", "sharpness", "of", "value", "95 % interval", "uniform keys"]
+        cells = [
+            [what[r["quantity"]] + (" *" if r["extrapolated"] else ""), r["rule"], number(r["beta"]), r["statistic"],
+             number(r["value"]), interval(r["low"], r["high"]), number(r["uniform"])]
+            for r in found.rows
+        ]  # fmt: skip
+    else:
+        columns = ["", "rule", "sharpness", "of", "10 %", "median head", "90 %", "worst heads"]
+        cells = [
+            [what[r["quantity"]] + (" *" if r["extrapolated"] else ""), r["rule"], number(r["beta"]), r["statistic"],
+             *(number(r[name]) for name in ("p10", "median", "p90")), ", ".join(map(str, r["worst"]))]
+            for r in summary
+        ]  # fmt: skip
+    print_table(columns, cells, numeric=("sharpness", "value", "10 %", "median head", "90 %", "uniform keys"))
+    if any(r["extrapolated"] for r in found.rows):
+        print(
+            "* extrapolated beyond the rows there are. rms and median are over queries; sharpness is the factor on q.k"
+        )
+    else:
+        print("rms and median are over queries; sharpness is the factor on q.k")
+    print("times the mean lengths of queries and keys.")
+
+
+def _uniform(
+    wanted: float, d_k: int, ratio: float, cosine: float, d_v: int, betas: Sequence[float], as_json: bool
+) -> None:
+    """Answer for keys uniform on the sphere."""
     from assocmem.lab.requirements import requirements
     from assocmem.stores import entry
     from assocmem.theory import design as rule
 
-    wanted = count("--memories", memories)
     answer = rule(d_k, wanted, ratio, cosine)
     usual = usual_scale(answer)
     others = requirements(d_k, d_v, wanted, ratio, cosine)
     attention = next(row for row in others if any(s.name == "sharpness" for s in entry(row["store"]).settings))
-    sharper = sharper_rows(answer, attention)
+    sharper = sharper_rows(answer, attention, betas)
     if as_json:
         facts = {
             "d_k": answer.d, "memories": answer.n_memories, "ratio": answer.ratio, "query_cosine": answer.cosine,
@@ -100,16 +212,23 @@ def usual_scale(answer: Design) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def sharper_rows(answer: Design, softmax: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return rows for softmax at the needed sharpness, and with policies that follow M from a reference of 1024."""
-    from assocmem.maps.activations import as_sharpness
-    from assocmem.theory import ratio
+def sharper_rows(answer: Design, softmax: dict[str, Any], betas: Sequence[float] = ()) -> list[dict[str, Any]]:
+    """Return rows for softmax at the needed and at given sharpnesses, and with policies that follow M from 1024."""
+    from assocmem.maps.activations import Exp, as_sharpness
+    from assocmem.theory import capacity, ratio
 
     rows = []
     if answer.sharpness is not None:
         needed = {"label": f"softmax, beta = {number(answer.sharpness)}", "feasible": True,
                   "ratio": answer.reached.value, "largest": answer.n_memories, "reason": ""}  # fmt: skip
         rows.append(softmax | needed)
+    for beta in betas:
+        found = ratio(Exp(beta), answer.d, answer.n_memories, cosine=answer.cosine)
+        served = capacity(Exp(beta), answer.d, ratio=answer.ratio, cosine=answer.cosine)
+        rows.append(
+            softmax | {"label": f"softmax, beta = {number(beta)}", "feasible": _within(found, answer.ratio),
+                       "ratio": found.value, "largest": served.value, "reason": served.reason}
+        )  # fmt: skip
     for policy in ("log-n", "qwen", "yarn"):
         found = ratio(as_sharpness(policy), answer.d, answer.n_memories, cosine=answer.cosine)
         reason = found.reason or "the ratio may fall and rise with M, so there is no one largest M"

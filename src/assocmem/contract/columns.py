@@ -33,6 +33,7 @@ QUANTITIES = {
     "retrieval capacity": "M at which the share of wrong recalls crosses what is allowed, see `definition`; C = M, "
     "values of length one, keys uniform on the sphere (signs where a store wants them), every query a stored key",
     "held": "an M at which a store that keeps its pairs still recalls the right value often enough",
+    "sharpness": "beta at which M memories have the ratio of `threshold`, for keys of mean length one",
     "signal": "the weight of a pair in its own recall over that of the newest pair in the same recall (over channels "
     "where each has its own weights: root mean squares)",
     "left": "the weight of a key's old value after half the keys were written again, over its weight before",
@@ -130,6 +131,12 @@ COLUMNS = {
     "mean_cosine": Column("mean cosine over pairs of distinct rows", "", "number"),
     "shared_mean_share": Column("||mean||^2 / mean ||key||^2", "", "share"),
     "participation_ratio": Column("(tr C)^2 / tr C^2 of the second moment C of the keys", "numbers", "number"),
+    "rule": Column("needed: the least sharpness that serves M; as it is: a given one; log-n (Su), qwen (log-n above "
+                   "L), yarn (its temperature), ssmax (s ln n with the s that serves L): as the rule has it at M"),
+    "logit_scale": Column("factor on q.k of the vectors as given that has this sharpness", "", "number"),
+    "extrapolated": Column("whether the number speaks of more rows than there are: the mean square ratio of memories "
+                           "of one kind grows as M - 1"),
+    "uniform": Column("the same for keys uniform on the sphere, of that width, by theory", "", "number"),
     # pictures and bars
     "ratio": Column("interference over signal, by weights: sqrt(sum over i != j of A_ij^2)/|A_jj|", RATIO, "number"),
     "panel": Column("the store, its sharpness and M"),

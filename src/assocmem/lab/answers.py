@@ -17,6 +17,7 @@ from assocmem.checks import contract
 from assocmem.contract.columns import meanings
 from assocmem.contract.results import Results, Row, header_for
 from assocmem.lab import capacity as lab_capacity
+from assocmem.lab import design as lab_design
 from assocmem.lab import measure as lab_measure
 from assocmem.lab import run as lab_run
 from assocmem.lab.keys import Keys
@@ -35,6 +36,7 @@ Told = tuple[Iterable[Row], Mapping[str, Any]]
 CAPACITY = ("label", "d_k", "cosine", "value", "interval", "theory", "statistic", "n_trials")
 RATIO = ("label", "d_k", "n_memories", "value", "interval", "theory")
 KEYS = ("head", "preparation", "label", "value", "interval", "right_there", "effective_dimension", "mean_cosine")
+GIVEN = ("head", "rule", "n_memories", "value", "interval", "logit_scale", "extrapolated", "uniform")
 STORES = ("label", "feasible", "ratio", "largest", "numbers_held", "cost")
 
 
@@ -158,9 +160,14 @@ def curves(found: list[Row]) -> Told:
     return found, {"table": RATIO}
 
 
-@answers(theory.design)
-def design(found: theory.Design) -> Told:
-    """Return how sharp softmax attention must be to serve M memories, and what every store would need.
+@answers(lab_design.design)
+def design(found: theory.Design | lab_design.KeysDesign) -> Told:
+    """Return how sharp softmax attention must be to serve M memories.
+
+    With the width of keys, which are assumed independent and uniform on the unit sphere, also what every store would
+    need. With `keys`, of which nothing is assumed, for each head: the sharpness needed, the largest M at each `beta`,
+    the ratio at M under each context rule, extrapolated beyond the rows there are; `header["summary"]` has quantiles
+    over heads.
 
     Examples
     --------
@@ -169,6 +176,8 @@ def design(found: theory.Design) -> Told:
     >>> round(found.facts["sharpness"], 5)
     8.0
     """
+    if isinstance(found, lab_design.KeysDesign):
+        return found.rows, {"words": found.words, "summary": found.summary, "table": GIVEN, "view": {"x": "head"}}
     rows = requirements(int(found.d), int(found.d), found.n_memories, found.ratio, found.cosine)
     facts = {
         "feasible": found.feasible, "sharpness": found.sharpness, "logit_scale": found.logit_scale,

@@ -13,6 +13,7 @@ units of each query's largest weight, whose logarithm is kept, so that logits of
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,8 +29,8 @@ from assocmem.ruler.row_ratios import Bools, RowRatios, checked_memories, requir
 
 Scale: TypeAlias = "float | Floats"
 
-BLOCK = 1 << 16
-"""Weights held at once."""
+BLOCK = 1 << 20
+"""Weights held at once: narrower blocks would make products of matrices slow."""
 EQUAL = 1e-12
 """Weights that differ by less, relative to the target's, are equal."""
 NEWTON_STEPS = 60
@@ -152,11 +153,68 @@ class GivenRows:
         RowRatios
             Of all queries.
         """
-        others, numbers = np.zeros(self.queries.shape[:-1], np.int64), np.full((3, *self.queries.shape[:-1]), np.nan)
+        found = _Moments.empty((), self.queries.shape[:-1])
         for block in self._blocks(scale):
-            others[block.at] = block.counts
-            numbers[(slice(None), *block.at)] = block.moments()
-        return RowRatios(others, *numbers)
+            found.put((), block, [slice(None)], np.ones((1, 1)))
+        return found.ratios()
+
+    def folds(self, parts: int, scales: Sequence[float] = (1.0,)) -> RowRatios:
+        """Return every query's ratio among all rows, and as it would be without each of some runs of rows.
+
+        Parameters
+        ----------
+        parts : int
+            The rows are cut into this many runs of neighbours, as equal as can be; at least 2, at most the rows.
+        scales : sequence of numbers
+            Each multiplies the soft-capped logits; several share one product of queries and keys.
+
+        Returns
+        -------
+        ratios : RowRatios (s, 1 + parts, ..., m)
+            First with all rows, then without the rows of each part. Targets stay where they are: to hold a part out
+            wholly leave out the queries whose target lies in it (`part_of`).
+
+        Raises
+        ------
+        InputError
+            For parts out of range, and for a scale other than 1 where σ is not the exponential.
+
+        Examples
+        --------
+        >>> GivenRows(np.eye(6)).folds(3).ratio(4).shape
+        (1, 4, 6)
+        """
+        n = self.keys.shape[-2]
+        if not is_whole(parts, 2) or parts > n:
+            raise InputError(f"`parts` must be a whole number in [2, {n}], the rows; got {parts!r}.")
+        if self.activation is not None and any(scale != 1 for scale in scales):
+            raise InputError("`scales` are for the exponential: σ of another kind is not sharpened by a factor.")
+        edges = np.linspace(0, n, parts + 1).round().astype(np.int64)
+        slices = [slice(a, b) for a, b in itertools.pairwise(edges.tolist())]
+        kept = np.concatenate([np.ones((1, parts)), 1.0 - np.eye(parts)])
+        found = _Moments.empty((len(scales), 1 + parts), self.queries.shape[:-1])
+        for block in self._blocks(1.0):
+            for i, scale in enumerate(scales):
+                found.put((i, slice(None)), block.sharpened(scale), slices, kept)
+        return found.ratios()
+
+    def part_of(self, parts: int) -> Indices:
+        """Return the part of `folds` in which each query's target lies.
+
+        Parameters
+        ----------
+        parts : int
+            As for `folds`.
+
+        Returns
+        -------
+        int array (..., m)
+            -1 where a query has no target.
+        """
+        n = self.keys.shape[-2]
+        edges = np.linspace(0, n, parts + 1).round().astype(np.int64)
+        targets = self.targets() if self.target is None else np.asarray(self.target)
+        return np.where(targets < 0, -1, np.searchsorted(edges, targets, side="right") - 1)
 
     def strongest(self, count: int, scale: Scale = 1.0) -> tuple[Indices, Floats]:
         """Return the `count` rows that interfere most with each query, strongest first.
@@ -362,6 +420,29 @@ class GivenRows:
 
 
 @dataclass(frozen=True, eq=False)
+class _Moments:
+    """Others, log scale, A and B of all queries, filled block by block; the axes of folds come first."""
+
+    others: Indices
+    numbers: Floats
+
+    @classmethod
+    def empty(cls, folds: tuple[int, ...], shape: tuple[int, ...]) -> _Moments:
+        """Return the moments of queries of this shape, none known yet."""
+        return cls(np.zeros((*folds, *shape), np.int64), np.full((3, *folds, *shape), np.nan))
+
+    def put(self, fold: tuple[Any, ...], block: _Block, parts: Sequence[slice], kept: Floats) -> None:
+        """Fill in what a block of queries has, without the axis of folds where `fold` names none."""
+        at = (*fold, *block.at)
+        for place, found in zip((self.others, *self.numbers), block.moments(parts, kept), strict=True):
+            place[at] = found if fold or np.ndim(found) < 2 else found[0]
+
+    def ratios(self) -> RowRatios:
+        """Return them as the function of M that they are of."""
+        return RowRatios(self.others, *self.numbers)
+
+
+@dataclass(frozen=True, eq=False)
 class _Block:
     """Weights of a block of queries of one head.
 
@@ -392,20 +473,31 @@ class _Block:
         with np.errstate(divide="ignore"):
             return self.weights / np.copysign(top, self.own)[:, None], np.log(top) - np.log(np.abs(self.own))
 
-    def moments(self) -> tuple[Floats, Floats, Floats]:
-        """Return log scale, A and B of `RowRatios` (r,)."""
+    def sharpened(self, scale: float) -> _Block:
+        """Return the block with its logits, of the exponential, times a number."""
+        return self if scale == 1 else replace(self, weights=scale * self.weights)
+
+    def moments(self, parts: Sequence[slice], kept: Floats) -> tuple[Any, ...]:
+        """Return counts, log scale, A and B of `RowRatios` (f, r), `kept` (f, p) saying which parts each has."""
         weights, top = self.relative()
-        n = np.maximum(self.counts, 1)
+        if len(parts) == 1:
+            n = self.counts[None].astype(np.float64)
+        else:
+            there = [(~self.hidden[:, part]).sum(axis=1) for part in parts]
+            n = np.where(self.found, kept @ np.array(there, np.float64), 0.0)
+        some = np.maximum(n, 1.0)
         if self.values is None:
-            return 2 * top, np.einsum("ij,ij->i", weights, weights) / n, np.zeros(len(n))
+            squares = kept @ np.array([np.einsum("ij,ij->i", weights[:, p], weights[:, p]) for p in parts])
+            return n, 2 * top, squares / some, 0.0
         lengths = np.einsum("ij,ij->i", self.values, self.values)
         own = lengths[np.minimum(self.target, len(lengths) - 1)]
-        total = weights @ self.values
+        total = np.tensordot(kept, np.array([weights[:, p] @ self.values[p] for p in parts]), axes=1)  # (f, r, d_v)
         weights *= weights
-        squares = weights @ lengths
-        cross = np.einsum("ij,ij->i", total, total) - squares
+        squares = kept @ np.array([weights[:, p] @ lengths[p] for p in parts])
+        cross = np.einsum("fij,fij->fi", total, total) - squares
         with np.errstate(divide="ignore"):  # a target whose value is zero brings no signal
-            return 2 * top - np.log(own), squares / n, np.where(n > 1, cross / (n * np.maximum(n - 1, 1)), 0.0)
+            return n, 2 * top - np.log(own), squares / some, np.where(
+                n > 1, cross / (some * np.maximum(n - 1, 1)), 0.0)  # fmt: skip
 
     def louder(self) -> Indices:
         """Return how many rows are as large as the target's (r,), whatever rounding makes of equal ones."""

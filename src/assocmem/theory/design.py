@@ -1,5 +1,7 @@
 """The design rule: how sharp attention must be for M memories, how sharp it can usefully be, and what that serves.
 
+Assumed of the keys: independent and uniform on the unit sphere.
+
 ln ratio = (ln (M-1) + ln E e^(2b(s-1)))/2 + b (1 - ρ) is convex in the sharpness b. Its minimum b* is where the mean
 of s under the law tilted by e^(2bs) equals the query's cosine: I_{d/2}(2b)/I_{d/2-1}(2b) = ρ. A clean query (ρ = 1)
 has no finite minimum: sharper is always better.
@@ -83,6 +85,9 @@ class Requirement:
 
 def design(d: int, n_memories: float, ratio: float, cosine: float = 1.0) -> Design:
     """Return the smallest softmax sharpness that keeps M memories at an rms ratio of at most `ratio`.
+
+    The keys are assumed independent and uniform on the unit sphere. Keys with a mean or a decaying spectrum need far
+    more: `assocmem.design(keys=...)` answers for given ones.
 
     Parameters
     ----------
@@ -234,18 +239,19 @@ def _largest(asked: Asked, best: float | None) -> Prediction:
 def _sentence(asked: Asked, sharpness: float | None, best: Prediction, largest: Prediction, reached: Prediction) -> str:
     limit = "any M" if largest.value is None and largest.log_value is None else f"M = {_number(largest)}"
     task = f"M = {plain(asked.n)} memories at a ratio of {plain(asked.wanted)}"
+    given = "With keys uniform on the sphere"
     if sharpness is None and limit == "any M":
-        return f"{task} need a sharpness above {plain(_SHARPEST)}, where the ratio is still {_number(reached)}."
+        return f"{given} {task} need a sharpness above {plain(_SHARPEST)}, where the ratio is still {_number(reached)}."
     if sharpness is None:
         lowest = f"the lowest ratio is {_number(reached)}, and the largest M served is {limit.removeprefix('M = ')}"
-        return f"no sharpness serves {task}: {lowest}."
+        return f"{given} no sharpness serves {task}: {lowest}."
     if best.value is not None:
         serves = f"sharpness {plain(best.value)} is the best and serves up to {limit}"
     elif limit == "any M":
         serves = "sharper is always better for a clean query, so there is no largest M"
     else:
         serves = f"sharper is always better, up to {limit}"
-    return f"{task} need a sharpness of at least {plain(sharpness)}; {serves}."
+    return f"{given} {task} need a sharpness of at least {plain(sharpness)}; {serves}."
 
 
 def _number(p: Prediction) -> str:
