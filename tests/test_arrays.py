@@ -121,6 +121,7 @@ def test_tensors_that_hold_no_plain_numbers_are_refused_by_name() -> None:
         torch.nested.nested_tensor(rows),
         torch.nested.nested_tensor(rows, layout=torch.jagged),
         fine.to_sparse(),
+        fine.to("meta"),
     ):
         with pytest.raises(DTypeError, match="`keys` must be"):
             store.write(store.empty(4, 4), bad, fine)
@@ -128,6 +129,8 @@ def test_tensors_that_hold_no_plain_numbers_are_refused_by_name() -> None:
             store.write(store.empty(4, 4), fine, bad)
         with pytest.raises(DTypeError, match="`queries` must be"):
             store.recall(state, bad)
+        with pytest.raises(DTypeError, match="`like` must be"):
+            store.empty(4, 4, like=bad)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch warns of itself where func.jvp loads

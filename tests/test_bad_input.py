@@ -34,17 +34,6 @@ def harness_of(key: str) -> Harness:
 
 @pytest.mark.parametrize("key", stores.names())
 class TestEveryStore:
-    def test_swapped_axes_of_a_square_batch_do_not_mix(self, key: str) -> None:
-        """B = n = d: the axes are what the signature says, batch first."""
-        harness = harness_of(key)
-        size = harness.d_k
-        drawn = harness.draw(size, batch=(size,), d_v=size)
-        out = harness.recall(harness.write(drawn), drawn.keys)
-        for i in range(size):
-            item = drawn.item((i,))
-            want = harness.recall(harness.write(item), item.keys)
-            np.testing.assert_allclose(out[i], want, rtol=1e-8, atol=1e-8)
-
     def test_stores_and_states_travel_to_other_processes(self, key: str) -> None:
         harness = harness_of(key)
         store: Store = pickle.loads(pickle.dumps(harness.store))
@@ -192,15 +181,6 @@ def test_handles_refuse_what_is_no_store_memory_or_path(tmp_path: Any) -> None:
             attempt()
         assert "\0" not in str(error.value)
     assert not list(tmp_path.iterdir())
-
-
-def test_tensors_that_are_sparse_or_hold_no_numbers_are_refused() -> None:
-    torch = pytest.importorskip("torch")
-    store, x = make_store("softmax"), torch.eye(3)
-    for odd in (x.to_sparse(), x.to("meta")):
-        for attempt in (lambda a=odd: store.write(store.empty(3, 3), a, x), lambda a=odd: store.empty(3, 3, like=a)):
-            with pytest.raises(DTypeError, match="must be a dense tensor"):
-                attempt()
 
 
 def test_inside_assume_finite_no_number_is_looked_at():

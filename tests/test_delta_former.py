@@ -89,22 +89,6 @@ def test_it_recalls_by_default():
 # ---------------------------------------------------------------------- forms, splits, masks, libraries
 
 
-@pytest.mark.parametrize("beta", [None, 0.0, 50.0])
-@pytest.mark.parametrize("read", ["after", "before"])
-def test_blocks_equal_the_loop(beta, read):
-    store, rng = DeltaFormer(beta=beta), np.random.default_rng(5)
-    for n in (1, 2, 31, 32, 33, 63, 64, 65, 77):
-        keys, values, queries = drawn(n, n + 3, 6, 4, batch=(2,))
-        old = written(store, keys[:, :3], values[:, :3])
-        keys, values, queries = keys[:, 3:], values[:, 3:], queries[:, 3:]
-        keys[:, n // 2 :] = keys[:, n // 2 : n // 2 + 1] + 1e-9 * keys[:, n // 2 :]
-        extras = {"strength": rng.choice(np.array([0.0, 0.5, 1.0]), (2, n))}
-        state, out = store.scan(old, keys, values, queries, read=read, **extras)
-        slow, want = store._loop(old, keys, values, queries, read, extras)
-        assert gap(out, want) < 1e-11
-        assert gap(state["corrected"], slow["corrected"]) < 1e-11
-
-
 def test_a_thousand_pairs_in_blocks_of_any_length():
     keys, values, _ = drawn(6, 1000, 6, 4)
     store = DeltaFormer()

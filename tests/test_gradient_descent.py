@@ -121,33 +121,6 @@ def test_it_recalls_by_default():
 # ---------------------------------------------------------------------- forms, splits, masks, libraries
 
 
-@pytest.mark.parametrize("settings", OPTIMISERS, ids=str)
-@pytest.mark.parametrize("kind", [GradientDescent, TrainedLayer])
-def test_scan_equals_the_loop(kind, settings):
-    store = kind(**settings)
-    for n in (1, 2, 31, 32, 33, 63, 64, 65, 77):
-        keys, values, queries = drawn(n, n + 3, 6, 4, batch=(2,))
-        old = written(store, keys[:, :3], values[:, :3])
-        keys, values, queries = keys[:, 3:], values[:, 3:], queries[:, 3:]
-        keys[:, n // 2 :] = keys[:, n // 2 : n // 2 + 1] + 1e-9 * keys[:, n // 2 :]
-        for read in ("after", "before"):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UnstableWarning)
-                state, out = store.scan(old, keys, values, queries, read=read)
-                slow, want = store._loop(old, keys, values, queries, read, {})
-            assert gap(out, want) < 1e-10
-            assert all(gap(state[a], slow[a]) < 1e-10 for a in slow.contents)
-
-
-@pytest.mark.parametrize("kind", [GradientDescent, TrainedLayer])
-def test_a_thousand_pairs_scan_as_they_loop(kind):
-    store = kind(rate=0.3, momentum=0.5, weight_decay=0.01)
-    keys, values, queries = drawn(6, 1000, 6, 4)
-    _, out = store.scan(store.empty(6, 4), keys, values, queries)
-    _, want = store._loop(store.empty(6, 4), keys, values, queries, "after", {})
-    assert gap(out, want) < 1e-11
-
-
 # ---------------------------------------------------------------------- rates that are too large, settings
 
 

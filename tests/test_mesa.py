@@ -129,34 +129,6 @@ def test_the_default_converges_on_random_keys_of_every_load(dtype):
 # ---------------------------------------------------------------------- forms, splits, libraries
 
 
-@pytest.mark.parametrize("settings", [{}, {"decay": 0.9}, {"decay": 0.0}, {"solver": "direct"}, {"solver": "rls"},
-                                      {"solver": "rls", "decay": 0.98}], ids=str)  # fmt: skip
-@pytest.mark.parametrize("read", ["after", "before"])
-def test_scan_equals_the_loop(settings, read):
-    store, rng = MesaNet(**settings), np.random.default_rng(7)
-    for n in (1, 2, 31, 33, 64, 65, 77):
-        keys, values, queries = drawn(n, n + 3, 6, 4, batch=(2,))
-        old = written(store, keys[:, :3], values[:, :3])
-        keys, values, queries = keys[:, 3:], values[:, 3:], queries[:, 3:]
-        keys[:, n // 2 :] = keys[:, n // 2 : n // 2 + 1]
-        extras = {"strength": rng.uniform(0, 2, (2, n))}
-        if store.solver != "rls" and n % 2:
-            extras["decay"] = rng.choice(np.array([0.0, 1e-30, 0.7, 1.0, 1.0]), (2, n))
-        state, out = store.scan(old, keys, values, queries, read=read, **extras)
-        slow, want = store._loop(old, keys, values, queries, read, extras)
-        assert gap(out, want) < 1e-8
-        assert all(gap(state[a], slow[a]) < 1e-10 for a in slow.arrays)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_a_thousand_pairs_scan_as_they_loop(solver):
-    store = MesaNet(solver=solver, decay=0.99)
-    keys, values, queries = drawn(8, 1000, 6, 4)
-    _, out = store.scan(store.empty(6, 4), keys, values, queries)
-    _, want = store._loop(store.empty(6, 4), keys, values, queries, "after", {})
-    assert gap(out, want) < 1e-8
-
-
 # ---------------------------------------------------------------------- settings
 
 

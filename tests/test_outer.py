@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assocmem.contract.errors import InputError
-from assocmem.stores.outer import CHUNK, OuterProduct
+from assocmem.stores.outer import OuterProduct
 from batches import drawn_pairs as drawn
 
 STORE = OuterProduct()
@@ -41,21 +41,6 @@ def test_merge_takes_the_wider_dtype_and_no_more_is_forgotten_than_stored():
     assert joined["W"].dtype == joined.dtype == joined.io_dtype == np.float64
     with pytest.raises(InputError, match="at most the 4 stored pairs; got 5"):
         STORE.forget(narrow, np.ones((5, 3)), np.ones((5, 2)))
-
-
-@pytest.mark.parametrize("read", ["after", "before"])
-@pytest.mark.parametrize("n", [1, CHUNK - 1, CHUNK, 2 * CHUNK + 3])
-def test_the_chunked_scan_equals_the_loop(read, n):
-    keys, values = drawn(7, n, 4, 3, batch=(2,))
-    queries, _ = drawn(8, n, 4, 3, batch=(2,))
-    start = written(keys[:, :1], values[:, :1])
-    state, out = STORE.scan(start, keys, values, queries, read=read)
-    slow, expected = STORE._loop(start, keys, values, queries, read, {})
-    assert state.n == slow.n == n + 1
-    np.testing.assert_allclose(out, expected, atol=1e-12)
-    np.testing.assert_allclose(state["W"], slow["W"], atol=1e-12)
-    other = "before" if read == "after" else "after"
-    assert not np.allclose(STORE.scan(start, keys, values, queries, read=other)[1], expected)
 
 
 def test_narrow_integers_and_half_precision_accumulate_in_wide_numbers():

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import io
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -20,8 +21,8 @@ from assocmem.inputs.glyphs import glyphs
 from assocmem.maps.activations import Exp, ReLU
 from assocmem.page import STATIC, data
 from assocmem.page.charts import figure
-from assocmem.page.declare import FILE, LIVE, SITE
-from assocmem.page.sections import bars, calculator, curves, hand, model, streams, why
+from assocmem.page.declare import FILE, LIVE, SITE, Control
+from assocmem.page.sections import bars, calculator, contexts, curves, hand, model, streams, why
 from assocmem.ruler import by_weights, recall_weights
 
 BY_ID = {choice.id: choice for choice in CHOICES}
@@ -302,6 +303,22 @@ def test_the_offer_names_what_a_copy_leaves_out():
     assert site["draw"]["note"] == "This copy holds 2 draws; assocmem explore offers 100."
     assert [len(live[name]["values"]) for name in ("beta", "cosine", "width", "draw")] == [24, 5, 4, 100]
     assert (live["m"]["values"][0], live["m"]["values"][-1], live["count"]["values"][0]) == (2, 1024, 1)
+
+
+def test_the_range_of_a_slider_is_that_of_the_settings_that_it_sets():
+    set_by = {"beta": bars.SHARPNESS, "longbeta": contexts.OF_RULES, "reference": contexts.OF_RULES,
+              "decay": streams.DECAYED, "strength": streams.WEIGHED}  # fmt: skip
+    for name, settings in set_by.items():
+        values = data.offered(LIVE)["controls"][name]["values"]
+        ranged = [s for s in settings if s.name in (name.removeprefix("long"), "forgetting", "step")]
+        assert ranged
+        assert all(s.takes(v) for s in ranged for v in values)
+    strength = next(s for s in streams.WEIGHED if s.name == "strength")
+    narrow = replace(strength, low=0.5, high=1.0, open_high=True)
+    assert Control.of("s", [strength, narrow], (0.1, 0.5, 0.75, 1.0), 0.5, "S").values == (0.5, 0.75)
+    for held, usual in (([narrow], 1.0), ([], 0.5)):
+        with pytest.raises(InputError, match="`usual` of the slider s must be in the range of what it sets"):
+            Control.of("s", held, (0.1, 0.5, 1.0), usual, "S")
 
 
 def test_every_usual_choice_is_offered_in_every_copy():

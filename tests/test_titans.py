@@ -142,50 +142,6 @@ def test_memories_recall_by_default():
 
 # ---------------------------------------------------------------------- forms, splits, regimes
 
-REGIMES = {
-    "plain": {},
-    "gates": {"rate": (0.2, 1), "momentum": (0, 0.9), "forgetting": (0, 0.3)},
-    "gates of 0 and 1": {"momentum": (0, 1, 0), "forgetting": (0, 1, 0)},
-    "nearly 1": {"momentum": (0.999, 1), "forgetting": (0.999, 1)},
-    "rate 0 and 2": {"rate": (0, 2, 2)},
-}
-
-
-def of_regime(name, seed, shape):
-    rng, extras = np.random.default_rng(seed), {}
-    for extra, given in REGIMES[name].items():
-        extras[extra] = rng.uniform(*given, shape) if len(given) == 2 else rng.choice(np.array(given, float), shape)
-    return extras
-
-
-@pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("read", ["after", "before"])
-@pytest.mark.filterwarnings("ignore::assocmem.contract.errors.UnstableWarning")
-def test_the_chunk_form_equals_the_loop(regime, read):
-    store = Titans()
-    for n in (1, 2, 31, 32, 33, 63, 64, 65, 77):
-        keys, values, queries = drawn(n, n + 3, 6, 4, batch=(2,))
-        old = written(store, keys[:, :3], values[:, :3])
-        keys, values, queries = keys[:, 3:], values[:, 3:], queries[:, 3:]
-        keys[:, n // 2 :] = keys[:, n // 2 : n // 2 + 1] + 1e-9 * keys[:, n // 2 :]  # nearly parallel from here on
-        extras = of_regime(regime, n, (2, n))
-        state, out = store.scan(old, keys, values, queries, read=read, **extras)
-        slow, want = store._loop(old, keys, values, queries, read, extras)
-        assert gap(out, want) < 1e-11
-        assert all(gap(state[a], slow[a]) < 1e-11 for a in slow.arrays)
-
-
-@pytest.mark.parametrize("store", [Titans(), Titans(depth=2)], ids=["matrix", "deep"])
-def test_long_streams_scan_as_they_loop(store):
-    n = 1000 if store.depth == 1 else 80
-    keys, values, queries = drawn(6, n, 6, 4)
-    extras = gates(6, n)
-    state, out = store.scan(store.empty(6, 4), keys, values, queries, **extras)
-    slow, want = store._loop(store.empty(6, 4), keys, values, queries, "after", extras)
-    assert gap(out, want) < 1e-10
-    assert gap(store.recall(state, queries), store.recall(slow, queries)) < 1e-10
-
-
 # ---------------------------------------------------------------------- stability
 
 

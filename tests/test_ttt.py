@@ -157,32 +157,6 @@ def test_couplings_bound_the_gauss_newton_curvature(hidden, norm):
 # ---------------------------------------------------------------------- forms, splits, libraries
 
 
-@pytest.mark.parametrize("name", STORES)
-@pytest.mark.parametrize("read", ["after", "before"])
-def test_scan_equals_the_loop(name, read):
-    store = STORES[name]
-    rng = np.random.default_rng(8)
-    for n in (1, 2, 31, 32, 33, 63, 64, 65, 77):
-        keys, values, queries = drawn(n, n + 3, 6, batch=(2,))
-        rate = rng.uniform(0.2, 1, (2, n))
-        old = written(store, keys[:, :3], values[:, :3])
-        keys, values, queries = keys[:, 3:], values[:, 3:], queries[:, 3:]
-        state, out = store.scan(old, keys, values, queries, read=read, rate=rate)
-        slow, want = store._loop(old, keys, values, queries, read, {"rate": rate})
-        assert gap(out, want) < 1e-10
-        for key, array in slow.arrays.items():
-            assert gap(state[key], array) < 1e-10, key
-
-
-@pytest.mark.parametrize("name", ["linear", "mlp"])
-def test_a_thousand_pairs_scan_as_they_loop(name):
-    keys, values, queries = drawn(9, 1000, 6)
-    empty = STORES[name].empty(6, 6)
-    _, out = STORES[name].scan(empty, keys, values, queries)
-    _, want = STORES[name]._loop(empty, keys, values, queries, "after", {})
-    assert gap(out, want) < 1e-9
-
-
 @pytest.mark.parametrize("name", ["linear, paper", "mlp, paper"])
 @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
 def test_settings_of_the_paper_keep_the_contract(name, library):

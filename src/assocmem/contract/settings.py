@@ -178,14 +178,15 @@ class Setting:
                 value = self.named.made(self.name, value, {})
             elif self.named.bare is not None and not isinstance(value, str):
                 value = self.named.bare(value)
-        if not self._fits(value):
+        if not self.takes(value):
             each = f" One for each pair is given to write: write(state, keys, values, {self.name}=...)."
             raise InputError(
                 f"`{self.name}` of {owner} must be {self.words}; got {value!r}.{each if self.per_pair else ''}"
             )
         return value
 
-    def _fits(self, value: Any) -> bool:
+    def takes(self, value: Any) -> bool:
+        """Tell whether a value, as it is kept, is one of those that the setting may have."""
         if object in self.kinds:
             return True
         if isinstance(value, tuple) and self.lengths:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from assocmem.contract.settings import Setting
 from assocmem.contract.store import Store
 from assocmem.stores import entry, make_store
 
@@ -42,10 +43,14 @@ class Shown:
         """The store itself."""
         return make_store(self.key, **self.settings)
 
+    def named(self, name: str) -> tuple[Setting, ...]:
+        """Return the store's setting of this name, () where it has none."""
+        return tuple(setting for setting in entry(self.key).settings if setting.name == name)
+
     @property
     def sharp(self) -> bool:
         """Whether the store has a sharpness that can be set."""
-        return any(setting.name == "beta" for setting in entry(self.key).settings)
+        return bool(self.named("beta"))
 
     def at(self, beta: float) -> Store:
         """Return the store, at sharpness `beta` where it has one."""

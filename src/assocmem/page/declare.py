@@ -1,10 +1,11 @@
 """What a section of the page declares: routes, exported files, sliders and the checks of addresses derive from it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from assocmem.contract.errors import InputError
+from assocmem.contract.settings import Setting
 
 LIVE, SITE, FILE = "live", "site", "file"
 """The copies of the page: what is served, a static site, one file."""
@@ -42,6 +43,20 @@ class Control:
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     noun: str = ""
     many: bool = False
+
+    @classmethod
+    def of(
+        cls, name: str, settings: Iterable[Setting], steps: Sequence[float], usual: float, label: str, **more: Any
+    ) -> Self:
+        """Return a slider for settings that it sets together, in the range of all: of the steps those that each takes.
+
+        InputError where there is no setting, and where the usual step is out of their range.
+        """
+        held = tuple(settings)
+        values = tuple(step for step in steps if held and all(setting.takes(step) for setting in held))
+        if usual not in values:
+            raise InputError(f"`usual` of the slider {name} must be in the range of what it sets; got {usual!r}.")
+        return cls(name, values, usual, label, **more)
 
     def held(self, copy: str) -> Sequence[Any]:
         """Return the values that a copy of the page offers."""

@@ -54,7 +54,8 @@ def cosine(name: str) -> Control:
 
 STORE = Control("store", options(CHOICES), OUTER.id)
 M = Control("m", COUNTS, 32, "Memories M", "{} memories")
-BETA = Control("beta", BETAS, 8, "Sharpness β", "sharpness {}")
+SHARPNESS = [setting for one in CHOICES for setting in one.named("beta")]
+BETA = Control.of("beta", SHARPNESS, BETAS, 8, "Sharpness β", say="sharpness {}")
 COSINE, WIDTH = cosine("cosine"), width("width")
 DRAW = Control("draw", range(100), 0, kept={SITE: range(2), FILE: range(1)}, noun="draw")
 

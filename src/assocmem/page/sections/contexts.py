@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from assocmem.experiments.long_contexts import RULES, policies
+from assocmem.contract.settings import settings_of
+from assocmem.experiments.long_contexts import BETA, REFERENCE, RULES, policies
 from assocmem.page.charts import CURVES, short
 from assocmem.page.declare import Control, Endpoint, Part, Section
 from assocmem.page.sections.bars import BETAS, width
@@ -26,8 +27,13 @@ def long_contexts(d_k: int, beta: float, reference: int) -> dict[str, Any]:
     return {"m": list(LONG_COUNTS), "rules": rules}
 
 
-REFERENCE = Control("reference", tuple(2**k for k in range(8, 14)), 1024, "Reference length L", "{} memories")
-BETA, WIDTH = Control("longbeta", BETAS, 8, "β at L", "sharpness {}"), width("longwidth")
+OF_RULES = [setting for rule in policies(REFERENCE, BETA).values() for setting in settings_of(type(rule))]
+LENGTH = Control.of(
+    "reference", [s for s in OF_RULES if s.name == "reference"], tuple(2**k for k in range(8, 14)), REFERENCE,
+    "Reference length L", say="{} memories",
+)  # fmt: skip
+SHARPNESS = Control.of("longbeta", [s for s in OF_RULES if s.name == "beta"], BETAS, BETA, "β at L", say="sharpness {}")
+WIDTH = width("longwidth")
 VIEW = CURVES | {
     "x_domain": (16, 2**21),
     "x_values": tuple(10**k for k in range(2, 7)),
@@ -37,8 +43,8 @@ VIEW = CURVES | {
 }
 SECTION = Section(
     6,
-    (Endpoint("contexts", long_contexts, (Part(WIDTH), Part(BETA), Part(REFERENCE))),),
-    (REFERENCE, BETA, WIDTH),
+    (Endpoint("contexts", long_contexts, (Part(WIDTH), Part(SHARPNESS), Part(LENGTH))),),
+    (LENGTH, SHARPNESS, WIDTH),
     charts={"contexts": (VIEW, 330)},
     words={"largest": LONG_COUNTS[-1]},
 )

@@ -35,11 +35,12 @@ def _option(shown: Shown) -> Option:
 
 
 RULE = Control("rule", [_option(one) for one in READING], READ_FIRST.id, "Rule of writing")
-DECAY = Control(
-    "decay", (1.0, 0.999, 0.99, 0.97, 0.95, 0.9, 0.8), 0.99, "Kept at each write (decay)",
+DECAYED, WEIGHED = ([setting for one in READING for setting in one.named(taken(one)[i])] for i in range(2))
+DECAY = Control.of(
+    "decay", DECAYED, (1.0, 0.999, 0.99, 0.97, 0.95, 0.9, 0.8), 0.99, "Kept at each write (decay)",
     special={1: ("1", "1, all of it")},
 )  # fmt: skip
-STRENGTH = Control("strength", (0.1, 0.25, 0.5, 0.75, 1.0, 1.5), 1, "Writing strength")
+STRENGTH = Control.of("strength", WEIGHED, (0.1, 0.25, 0.5, 0.75, 1.0, 1.5), 1, "Writing strength")
 
 
 def streams(shown: Shown, decay: float, strength: float) -> dict[str, Any]:
