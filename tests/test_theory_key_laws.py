@@ -16,8 +16,15 @@ import pytest
 import assocmem.theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
-from assocmem.maps.activations import Exp, Linear, ReLU, SwiGLU
-from assocmem.theory import best_retrieval_capacity, effective_ratio, listwise_capacity, ratio, retrieval_capacity
+from assocmem.maps.activations import Exp, Linear, LogN, ReLU, SwiGLU
+from assocmem.theory import (
+    best_retrieval_capacity,
+    capacity,
+    effective_ratio,
+    listwise_capacity,
+    ratio,
+    retrieval_capacity,
+)
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -96,6 +103,76 @@ def test_laws_that_meet():
     by_quadrature = ratio(ReLU(1, 1.5), 64, 65, law="equal-cosine", rho=0.2)  # a shifted line: its moments are known
     moment = (0.2 + 1.5) ** 2 + 0.8**2 / 63
     assert by_quadrature.value == pytest.approx(math.sqrt(64 * moment) / 2.5, rel=1e-11)
+
+
+MEAN, VARIANCES = np.array([0.5, 0, 0.3, 0, 0.2, 0, 0, 0.6]), np.array([1, 0.8, 0.5, 0.3, 0.2, 0.2, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("sigma", "normalise", "within"),
+    [
+        (Linear(), False, 0.0), (Linear(), True, 0.0), (Exp(1.0), False, 0.0), (Exp(1.5), False, 0.0),
+        (Exp(1.0), True, 0.01), (Exp(3.0), True, 0.01), (Exp(6.0), True, 0.01),
+    ],
+)  # fmt: skip
+def test_keys_with_a_mean_and_a_spectrum(sigma, normalise, within):
+    """Error rate: five standard errors of 400,000 pairs, beside 1 % of the mean square for the approximation."""
+    rng = np.random.default_rng(31)
+    x, k = (MEAN + rng.standard_normal((2, 400_000, 8)) * np.sqrt(VARIANCES)) / math.sqrt((MEAN**2 + VARIANCES).sum())
+    if normalise:
+        x, k = unit(x), unit(k)
+    squares = sigma((k * x).sum(-1)) ** 2 / sigma((x * x).sum(-1)) ** 2
+    settings = {"law": "spectrum", "eigenvalues": VARIANCES, "mean": MEAN, "normalise": normalise}
+    found = ratio(sigma, 8, 2, **settings)
+    assert found.exact is (within == 0)
+    error = 5 * squares.std() / math.sqrt(len(squares)) + within * squares.mean()
+    assert abs(found.value**2 - squares.mean()) < error
+    longer = settings | {"eigenvalues": 3 * VARIANCES, "mean": math.sqrt(3) * MEAN}
+    assert found.value == pytest.approx(ratio(sigma, 8, 2, **longer).value)
+    for wrong in ({"mean": None}, {"eigenvalues": np.full(8, 0.4)}):
+        assert abs(ratio(sigma, 8, 2, **settings | wrong).value ** 2 - squares.mean()) > error
+    served = capacity(sigma, 8, ratio=0.5, **settings)
+    assert served.value == pytest.approx(1 + 0.25 / found.value**2, rel=1e-9)
+    assert served.exact is found.exact
+
+
+def test_an_exponential_of_normal_keys_against_mpmath():
+    """One axis: a double integral over both keys."""
+    m, c, b = mp.mpf("0.8"), mp.mpf("0.2"), mp.mpf("0.7")
+    scale = m * m + c
+    density = lambda x: mp.exp(-((x - m) ** 2) / (2 * c)) / mp.sqrt(2 * mp.pi * c)  # noqa: E731
+    inner = lambda x: mp.exp(2 * b * (m * x - x * x) / scale + 2 * b * b * c * x * x / scale**2)  # noqa: E731
+    moment = mp.quad(lambda x: density(x) * inner(x), [-6, 0, 1, 2, 8])
+    found = ratio(Exp(0.7), 2, 2, law="spectrum", eigenvalues=[0.2, 0], mean=[0.8, 0])
+    assert found.value**2 == pytest.approx(float(moment), rel=1e-10)
+    assert found.error < 1e-12
+    far = ratio(Exp(2.0), 2, 2, law="spectrum", eigenvalues=[1.0, 0.0])
+    assert "infinite" in far.reason
+    assert "from a sharpness of 1.207" in far.reason
+    assert "no theory" in ratio(ReLU(), 8, 2, law="spectrum", eigenvalues=VARIANCES).reason
+    either = ratio(Exp(9.0), 2, 2, law="spectrum", eigenvalues=[1, 0], normalise=True)  # cosines of 1 and -1, half each
+    assert either.value == pytest.approx(math.sqrt(0.5), rel=0.1)
+    assert ratio(Exp(2.0), 2, 2, law="spectrum", eigenvalues=[0, 0], mean=[1, 2], normalise=True).value == 1
+    assert "no theory" in capacity(ReLU(), 8, law="spectrum", eigenvalues=VARIANCES).reason
+
+
+def test_normal_keys_of_length_one_are_near_the_sphere_without_a_spectrum():
+    """With equal variances they are uniform, which is known: the approximation misses the logarithm by 0.1 / d^1.5."""
+    for d, beta in ((16, 4.0), (64, 8.0), (128, 20.0)):
+        found = ratio(Exp(beta), d, 1000, law="spectrum", eigenvalues=[1.0] * d, normalise=True)
+        exact = ratio(Exp(beta), d, 1000)
+        assert abs(found.log_value - exact.log_value) < 0.1 / d**1.5
+        linear = ratio(Linear(), d, 1000, law="spectrum", eigenvalues=[1.0] * d, normalise=True)
+        assert linear.value == pytest.approx(ratio(Linear(), d, 1000).value, rel=1e-9)
+
+
+def test_capacity_of_other_laws_is_where_their_ratio_is_one():
+    for law, settings in SETTINGS.items():
+        sigma = Linear() if law == "spectrum" else ReLU(2)
+        served = capacity(sigma, 12, law=law, **settings)
+        assert ratio(sigma, 12, served.value, law=law, **settings).value == pytest.approx(1, rel=1e-9)
+    assert "at most d" in capacity(Linear(), 12, law="orthonormal").reason
+    assert "no theory" in capacity(LogN(16.0, 4.0), 12, law="equal-cosine", rho=0.3).reason
 
 
 def test_a_spectrum_against_mpmath():

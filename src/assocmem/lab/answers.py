@@ -36,7 +36,7 @@ Told = tuple[Iterable[Row], Mapping[str, Any]]
 CAPACITY = ("label", "d_k", "cosine", "value", "interval", "theory", "statistic", "n_trials")
 RATIO = ("label", "d_k", "n_memories", "value", "interval", "theory")
 KEYS = ("head", "preparation", "label", "value", "interval", "right_there", "effective_dimension", "mean_cosine")
-GIVEN = ("head", "rule", "n_memories", "value", "interval", "logit_scale", "extrapolated", "uniform")
+GIVEN = ("head", "rule", "n_memories", "value", "interval", "logit_scale", "extrapolated", "theory", "uniform")
 STORES = ("label", "feasible", "ratio", "largest", "numbers_held", "cost")
 
 

@@ -121,7 +121,7 @@ def design(
     if d is not None or cosine is not None:
         raise InputError("`d` and `cosine` of design are for uniform keys; given `keys` and `queries` have their own.")
     stored, rows = _rows_of(keys, queries, targets, values, normalise, asked, seed)
-    task = _task(rows[0], n_memories, ratio, beta, rules, reference)
+    task = _task(rows[0], n_memories, ratio, beta, rules, reference, queries is None and values is None)
     # Several heads run side by side; a single one leaves all cores to its products of matrices.
     many = len(rows) > 1
     found = run_tasks(task, list(enumerate(rows)), workers=workers, progress=progress) if many else [task((0, rows[0]))]
@@ -197,7 +197,7 @@ def _rows_of(
 
 
 def _task(
-    rows: GivenRows, n_memories: Any, ratio: Any, beta: Any, rules: Sequence[str], reference: float | None
+    rows: GivenRows, n_memories: Any, ratio: Any, beta: Any, rules: Sequence[str], reference: float | None, own: bool
 ) -> GivenKeys:
     """Return the task of every head, its numbers checked."""
     n, d = rows.keys.shape
@@ -213,7 +213,7 @@ def _task(
     length = n if reference is None else reference
     if not (is_number(length) and length >= 2):
         raise InputError(f"`reference` must be a number of keys >= 2; got {length!r}.")
-    return GivenKeys(float(n_memories), float(ratio), tuple(float(b) for b in given), float(length), tuple(rules))
+    return GivenKeys(float(n_memories), float(ratio), tuple(float(b) for b in given), float(length), tuple(rules), own)
 
 
 def _heads_of(array: Any, name: str) -> Any:
@@ -281,12 +281,27 @@ def _words(
         told = (f"{row['rule']} {number(row['value'])} (sharpness {number(row['beta'])})" for row in ruled)
         length = number(task.reference)
         words.append(f"Ratio at {m} as it is and under the context rules from L = {length}: {', '.join(told)}.")
+        words += _explained(needed, [asked["capacity", AS_IT_IS, "rms", beta] for beta in task.betas])
     if any(row["extrapolated"] for row in rows):
         words.append(
             f"Extrapolated: beyond the {rows[0]['n_rows']:,} rows there are the mean square ratio of memories of one "
             f"kind grows as M - 1; intervals are {LEVEL:.0%}, from {parts_for(first.n)} held-out runs of rows."
         )
     return words
+
+
+def _explained(needed: Row, served: Sequence[Row]) -> list[str]:
+    """Return what theory says of normal keys with the mean and the covariance of the given ones."""
+    told = [f"serve M = {number(row['theory'])} at sharpness {number(row['beta'])}" for row in served if row["theory"]]
+    told += [f"need a sharpness of {number(needed['theory'])}"] if needed["theory"] else []
+    if not told:
+        reason = next((row["theory_reason"] for row in served if row["theory_reason"]), "")
+        return [f"Theory has none for normal keys with their mean and covariance: {reason}."] if reason else []
+    kind = "exactly" if served[0]["theory_exact"] else "approximately"
+    return [
+        f"Normal keys with the same mean and covariance would {kind} {' and '.join(told)}: so much of the distance "
+        "from uniform keys is the mean's and the spectrum's, the rest the shape of their law."
+    ]
 
 
 def _told(row: Row) -> str:

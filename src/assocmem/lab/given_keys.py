@@ -54,13 +54,18 @@ class HeadFound:
 
 @dataclass(frozen=True)
 class GivenKeys:
-    """The task of one head. `betas`: sharpnesses to judge; `rules`: those that raise them above `reference` keys."""
+    """The task of one head.
+
+    betas: sharpnesses to judge. rules: those that raise them above `reference` keys. own: queries are the stored keys
+    and values random, so that there is a theory of keys with their mean and spectrum.
+    """
 
     memories: float
     ratio: float
     betas: tuple[float, ...]
     reference: float
     rules: tuple[str, ...]
+    own: bool = True
 
     def __call__(self, task: tuple[int, GivenRows]) -> HeadFound:
         """Return the rows of a head, whose logits are those of sharpness 1."""
@@ -133,6 +138,7 @@ class _Head:
         self.part = self.rows.part_of(self.parts)
         self.d = int(self.rows.keys.shape[1])
         self.known: dict[float, RowRatios] = {}
+        self.law = spectrum_of(np.asarray(self.rows.keys, np.float64)) if self.asked.own else None
 
     def found(self) -> HeadFound:
         """Search, judge and warn."""
@@ -205,13 +211,14 @@ class _Head:
         elif wanted.done is not None:
             needed = estimate(wanted.done, lambda _: wanted.logs(), m > self.seen)
         yield self._row("sharpness", NEEDED, needed, beta=needed.value, n_memories=m, uniform=uniform.sharpness,
-                        reason="" if needed.value is not None else BLUNT)  # fmt: skip
+                        reason="" if needed.value is not None else BLUNT, theory=self._sharpness())  # fmt: skip
         for beta in asked.betas:
             for statistic, of in _capacity_logs(asked.ratio).items():
                 found = estimate(self.known[beta], of)
                 found = replace(found, extrapolated=found.value is None or found.value > self.seen)
                 reason = "" if found.value is not None else "no other row interferes, so no M is too large"
                 yield self._row("capacity", AS_IT_IS, found, statistic, beta=beta, reason=reason,
+                                theory=self._predicted(capacity, beta, ratio=asked.ratio),
                                 uniform=_plain(capacity(Exp(beta), self.d, ratio=asked.ratio)))  # fmt: skip
         ruled: list[tuple[str, float | None]] = [*self._ruled()]
         ruled += [(SSMAX, ssmax)] if SSMAX in asked.rules else []
@@ -219,17 +226,47 @@ class _Head:
             for statistic, of in _ratio_logs(m).items():
                 found = Known(None, None, None) if sharp is None else estimate(self.known[sharp], of, m > self.seen)
                 value = None if sharp is None else _plain(ratio(Exp(sharp), self.d, m))
-                yield self._row("ratio", rule, found, statistic, beta=sharp, n_memories=m, uniform=value,
+                theory = None if sharp is None else self._predicted(ratio, sharp, n_memories=m)
+                yield self._row("ratio", rule, found, statistic, beta=sharp, n_memories=m, uniform=value, theory=theory,
                                 reason=BLUNT if sharp is None else "")  # fmt: skip
 
+    def _predicted(self, question: Callable[..., Prediction], beta: float, **asked: float) -> Prediction | None:
+        """Return what theory says of normal keys with these keys' mean and covariance, at this sharpness."""
+        if self.law is None:
+            return None
+        # The law's keys have a mean squared length of one.
+        sharp = beta if self.law["normalise"] else beta * self.rows.scaling * self.law["power"]
+        settings = {name: self.law[name] for name in ("eigenvalues", "mean", "normalise")}
+        return question(Exp(sharp), self.d, law="spectrum", **asked, **settings)
+
+    def _sharpness(self) -> Prediction | None:
+        """Return the sharpness that theory needs on such keys for the wanted ratio, None where it has none."""
+        from scipy.optimize import brentq
+
+        def excess(beta: float) -> float:
+            said = self._predicted(ratio, beta, n_memories=self.asked.memories)
+            return math.nan if said is None or said.log_value is None else said.log_value - math.log(self.asked.ratio)
+
+        low, high = 1e-6, 1.0
+        while excess(high) > 0 and high < 1e6:
+            low, high = high, 1.5 * high
+        if not (excess(low) > 0 and excess(high) <= 0):
+            return None
+        found = float(brentq(excess, low, high, rtol=1e-6))
+        said = self._predicted(ratio, found, n_memories=self.asked.memories)
+        return None if said is None else replace(said, quantity="sharpness", value=found, log_value=math.log(found))
+
     def _row(self, quantity: str, rule: str, found: Known, statistic: str = "rms", **more: Any) -> Row:
-        beta = more.get("beta")
+        beta, said = more.get("beta"), more.get("theory") if statistic == "rms" else None
         return {
             "head": self.head, "quantity": quantity, "rule": rule, "statistic": statistic,
             "beta": beta, "logit_scale": None if beta is None else beta * self.rows.scaling,
             "n_memories": more.get("n_memories"), "threshold": self.asked.ratio, "value": found.value,
             "low": found.low, "high": found.high, "extrapolated": found.extrapolated, "n_rows": self.seen,
-            "uniform": more["uniform"], "reason": more["reason"],
+            "uniform": more["uniform"], "reason": more["reason"], "theory": None if said is None else said.value,
+            "theory_exact": None if said is None or said.value is None else said.exact,
+            "theory_source": None if said is None or said.value is None else said.source,
+            "theory_reason": "" if said is None else said.reason,
         }  # fmt: skip
 
     def _warnings(self, wanted: _Search) -> Iterator[tuple[str, str]]:
@@ -252,6 +289,19 @@ class _Head:
             words = carried_words(thin.ratios(beta), thin.ratios(2 * beta))
         if words:
             yield "few", words
+
+
+def spectrum_of(keys: Any) -> dict[str, Any]:
+    """Return the settings of the law "spectrum" that has the mean and the covariance of keys (n, d), and their power.
+
+    normalise: whether all keys have one length; power: the mean squared length.
+    """
+    lengths = np.linalg.norm(keys, axis=1)
+    mean = keys.mean(axis=0)
+    values, axes = np.linalg.eigh(np.cov(keys, rowvar=False).reshape(keys.shape[1], -1))
+    values = np.where(values > 1e-12 * max(values[-1], 0.0), values, 0.0)
+    alike = float(lengths.std()) < 1e-6 * float(lengths.mean())
+    return {"eigenvalues": values, "mean": mean @ axes, "normalise": alike, "power": float(np.mean(lengths**2))}
 
 
 def _excess(found: RowRatios, memories: float, aim: float) -> float:

@@ -20,7 +20,7 @@ from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import Activation, Exp, Sharpness
 from assocmem.theory import questions
-from assocmem.theory.key_laws import law_ratio
+from assocmem.theory.key_laws import law_capacity, law_ratio
 from assocmem.theory.moments import Sphere, log_mean_square, log_ratio, log_signal
 from assocmem.theory.questions import EPS, LARGEST, Asked, answer_capacity, log_others, plus_one, power
 from assocmem.theory.roots import lowest, root
@@ -64,7 +64,7 @@ def _(sigma: Activation, asked: Asked) -> Prediction:
     if asked.statistic != "rms":
         return asked.none(f"theory gives the root mean square, not the {asked.statistic}")
     if asked.law != "sphere":
-        return asked.none(f"there is no formula for keys by the law {asked.law!r}")
+        return law_capacity(sigma, asked)
     others, own = log_mean_square(sigma, Sphere(asked.d)), log_signal(sigma, asked.cosine)
     words, source = asked.regime, others.method
     if own.log == -math.inf:
@@ -114,6 +114,8 @@ def _(rule: Sharpness, asked: Asked) -> Prediction:
     Where there is none up to the largest M, the reason states the ratio there and whether it falls or rises. The search
     steps by a factor e^0.25 in M - 1 and follows every extremum between its steps.
     """
+    if rule.depends_on_n and asked.law != "sphere":
+        return asked.none("no theory for the capacity of a sharpness that follows M among keys of another law")
     if not rule.depends_on_n or asked.statistic != "rms" or asked.law != "sphere":
         return answer_capacity(rule.at(2, asked.d), asked)  # type: ignore[arg-type]
     wanted, end = math.log(asked.wanted), asked.n

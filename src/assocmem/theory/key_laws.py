@@ -8,7 +8,7 @@ and by mixture for clusters; other laws are settled by second moments, for the o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from assocmem.contract.estimate import Prediction
 from assocmem.maps.activations import Activation, Exp, Linear
 from assocmem.theory import quadrature
 from assocmem.theory.moments import Sphere, log_density, log_mean_square, log_signal
-from assocmem.theory.quadrature import Floats, LogValue
-from assocmem.theory.questions import EPS, Asked, checked, log_of, log_others
+from assocmem.theory.normal_keys import spectrum_ratio
+from assocmem.theory.quadrature import LogValue
+from assocmem.theory.questions import EPS, Asked, checked, log_of, log_others, plus_one
 
 _NO_SIGNAL = "no recall at this cosine: the target's own weight is 0"
 
@@ -30,7 +31,7 @@ def law_ratio(sigma: Activation, asked: Asked) -> Prediction:
 
     Exact for every σ and stored keys as queries: "equal-cosine", unit keys with a shared mean and expected cosine
     `rho`, and "clustered", `clusters` centres with the sine `spread` between key and centre. Exact for the outer
-    product: "signs" (entries ±1/sqrt(d)), "gaussian" (entries N(0, 1/d)), "spectrum" (N(0, C), `eigenvalues` of C up
+    product: "signs" (entries ±1/sqrt(d)), "gaussian" (entries N(0, 1/d)), "spectrum" (N(m, C), `eigenvalues` of C up
     to a factor) and "orthonormal". The value is None, with a reason, for every other law and combination. Raises
     InputError for a missing or impossible setting of a law.
 
@@ -42,6 +43,8 @@ def law_ratio(sigma: Activation, asked: Asked) -> Prediction:
     """
     law, d, cosine = asked.law, asked.d, asked.cosine
     words = f"independent keys of the law {law!r}, d = {d:g}, query cosine {cosine:g}; M counts the target"
+    if law == "spectrum":
+        return spectrum_ratio(sigma, asked)
     if law in _SHARED:
         return _from_moment(_SHARED[law](sigma, d, asked.settings), sigma, asked, words)
     if law not in _LINEAR:
@@ -54,6 +57,32 @@ def law_ratio(sigma: Activation, asked: Asked) -> Prediction:
     if isinstance(found, str):
         return asked.none(found, regime=words)
     return asked.predict(found.log, regime=words, source=found.method, error=found.error)
+
+
+def law_capacity(sigma: Activation, asked: Asked) -> Prediction:
+    """Return the M at which the ratio for keys of another law is the wanted one, as its square grows as M - 1.
+
+    Parameters
+    ----------
+    sigma : Activation
+        σ.
+    asked : Asked
+        Law and settings as for `law_ratio`.
+
+    Returns
+    -------
+    Prediction
+        None, with the reason, where `law_ratio` is none.
+    """
+    if asked.law == "orthonormal":
+        return asked.none("orthonormal keys are at most d: there is no one largest M")
+    two = law_ratio(sigma, replace(asked, n=2.0))
+    if two.log_value is None or two.log_value == -math.inf:
+        reason = two.reason or "no finite capacity: every other memory has weight 0, so the ratio is 0 at every M"
+        return asked.none(reason, regime=two.regime, source=two.source)
+    log = plus_one(2 * math.log(asked.wanted) - 2 * two.log_value)
+    error = math.inf if two.error is None else 2 * two.error
+    return asked.predict(log, regime=two.regime, source=two.source, exact=two.exact, error=error)
 
 
 def effective_ratio(d_effective: float, n_memories: float, *, cosine: float = 1.0) -> Prediction:
@@ -170,11 +199,6 @@ def _gaussian(asked: Asked) -> LogValue | str:
     return _varying(asked, asked.d, lambda: LogValue(-math.log(asked.d - 2), 0.0, "E 1/|k|^2 = d/(d-2)"))
 
 
-def _spectrum(asked: Asked) -> LogValue | str:
-    values = _checked_spectrum(asked.settings.get("eigenvalues")) if asked.cosine == 1 else np.ones(1)
-    return _varying(asked, float((values > 0).sum()), lambda: _log_spectrum_moment(values))
-
-
 def _varying(asked: Asked, rank: float, moment: Callable[[], LogValue]) -> LogValue | str:
     """Keys of varying length, from ln E (k.k')^2/|k|^4."""
     if asked.cosine != 1:
@@ -186,34 +210,8 @@ def _varying(asked: Asked, rank: float, moment: Callable[[], LogValue]) -> LogVa
 
 
 _LINEAR: Mapping[str, Callable[[Asked], LogValue | str]] = {
-    "signs": _signs, "orthonormal": _orthonormal, "gaussian": _gaussian, "spectrum": _spectrum,
+    "signs": _signs, "orthonormal": _orthonormal, "gaussian": _gaussian,
 }  # fmt: skip
-
-
-def _log_spectrum_moment(values: Floats) -> LogValue:
-    """Return ln E k^T C k / |k|^4 for k ~ N(0, C), as the integral over t > 0 of t E k^T C k e^(-t |k|^2).
-
-    That expectation is prod (1 + 2 t λ_i)^(-1/2) times sum λ_i^2/(1 + 2 t λ_i); integrated over y = ln t.
-    """
-    values = np.sort(values[values > 0]) / values.max()
-    decay = values.size / 2 - 1
-    edges = np.linspace(-45.0, 45.0 / decay - math.log(values[0]), 65)
-
-    def integrand(y: Floats) -> Floats:
-        grown = 1 + 2 * np.exp(y)[..., None] * values
-        return np.asarray(2 * y - 0.5 * np.log(grown).sum(axis=-1) + np.log((values**2 / grown).sum(axis=-1)))
-
-    found = quadrature.log_integral(integrand, edges)
-    return LogValue(found.log, found.error, "E k^T C k/|k|^4 by one integral over the eigenvalues")
-
-
-def _checked_spectrum(eigenvalues: Sequence[float] | None) -> Floats:
-    if eigenvalues is None:
-        raise InputError("`eigenvalues` must be given for keys with a spectrum.")
-    values = np.asarray(eigenvalues, dtype=np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any() or not values.any():
-        raise InputError("`eigenvalues` must be finite numbers >= 0, at least one of them above zero.")
-    return values
 
 
 def _within_unit(name: str, value: float | None) -> float:

@@ -227,6 +227,7 @@ def capacity(
     statistic: Statistic = "rms",
     law: str = "sphere",
     largest: float = LARGEST,
+    **settings: Any,
 ) -> Prediction:
     """Return the number of memories M (counting the target) at which the ratio reaches `ratio`.
 
@@ -240,6 +241,8 @@ def capacity(
         As for the function `ratio`.
     largest : float
         The M up to which to look where the sharpness follows M.
+    **settings
+        Of the law of keys, as for `ratio`.
 
     Returns
     -------
@@ -255,7 +258,7 @@ def capacity(
     >>> [round(capacity(LeastSquares(), 64, statistic=s, law="gaussian").value) for s in ("mean", "rms", "median")]
     [127, 126, 128]
     """
-    return answer_capacity(form, Asked("capacity", *checked(d, largest, cosine, ratio), statistic, law))
+    return answer_capacity(form, Asked("capacity", *checked(d, largest, cosine, ratio), statistic, law, settings))
 
 
 def signal_by_age(form: Any, d: int, age: int, *, statistic: Statistic = "rms", d_v: int = 64) -> Prediction:
