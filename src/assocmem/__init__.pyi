@@ -28,5 +28,6 @@ from .lab.heads import measure_attention as measure_attention
 from .lab.opened import open_model as open_model
 from .memory import Memory as Memory
 from .stores import make_store as make_store
+from .stores.module import module_store as module_store
 
 __version__: str

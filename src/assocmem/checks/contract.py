@@ -49,11 +49,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What the contract found: names of the checks that passed, and every finding of those that did not."""
+    """What the contract found: names of the checks that passed, every finding of those that did not, and advice."""
 
     store: str
     passed: tuple[str, ...]
     failures: tuple[Finding, ...]
+    advice: str = ""
 
     @property
     def ok(self) -> bool:
@@ -88,6 +89,8 @@ class Report:
             lines.append(f"\nFor the same reasons: {', '.join(again)}.")
         if causes and others:
             lines.append(f"\nAlso failed, which may follow from this; mend it and check again: {', '.join(others)}.")
+        if self.advice:
+            lines.append(f"\n{self.advice}")
         return "\n".join(lines)
 
 
@@ -147,7 +150,7 @@ def check(store: Store, *, xp: Any = None, only: str | tuple[str, ...] | None = 
         failures += [Finding(one.name, message) for message in found]
         if not found:
             passed.append(one.name)
-    return Report(store.name, tuple(passed), tuple(failures))
+    return Report(store.name, tuple(passed), tuple(failures), store.advice)
 
 
 def _chosen(only: str | tuple[str, ...] | None) -> tuple[Check, ...]:

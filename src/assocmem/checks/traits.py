@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 
 from assocmem.checks.harness import WITNESS, Drawn, Findings, Harness, Numbers, check
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import KernelSum
+from assocmem.contract.traits import SIZES, crowded
 
 
 @check("linear", "recall is linear in the values, or affine, or neither, as declared")
 def linear(harness: Harness) -> Findings:
-    """Superpose two sets of values; recall zero values."""
-    drawn = harness.draw(7)
-    queries = harness.queries(drawn.keys, 5)
-    first, second = harness.values(7), harness.values(7)
-    zero = harness.answer(drawn.having(values=0 * first), queries)
-    apart = 2 * (harness.answer(drawn.having(values=first), queries) - zero)
-    apart -= 3 * (harness.answer(drawn.having(values=second), queries) - zero)
-    together = harness.answer(drawn.having(values=2 * first - 3 * second), queries) - zero
+    """Superpose two sets of values of 7 and of 300 pairs; recall zero values."""
     declared = harness.traits.linear_in_values
-    if declared == "no":
-        if not harness.differ(together, apart) and not harness.differ(zero, 0 * zero):
+    witnesses = []
+    for n in (7, SIZES[1]):
+        drawn = harness.draw(n)
+        queries = harness.queries(drawn.keys, 5)
+        first, second = harness.values(n), harness.values(n)
+        zero = harness.answer(drawn.having(values=0 * first), queries)
+        apart = 2 * (harness.answer(drawn.having(values=first), queries) - zero)
+        apart -= 3 * (harness.answer(drawn.having(values=second), queries) - zero)
+        together = harness.answer(drawn.having(values=2 * first - 3 * second), queries) - zero
+        affine = harness.differ(zero, 0 * zero)
+        if declared == "no":
+            witnesses.append(harness.differ(together, apart) or affine)
+            continue
+        law = f"traits.linear_in_values = {declared!r}: recall of 2 V1 - 3 V2 must equal 2 recall(V1) - 3 recall(V2)"
+        yield from harness.same(together, apart, f"{law}, {n} pairs")
+        if harness.traits.affine and not affine:
             yield (
-                "traits.linear_in_values = 'no', but recall of 2 V1 - 3 V2 equals 2 recall(V1) - 3 recall(V2): "
-                "it is linear; declare 'shared' or 'per-channel'."
+                "traits.affine = True, but zero values are recalled as zeros: the store is linear; declare "
+                "affine=False."
             )
-        return
-    law = f"traits.linear_in_values = {declared!r}: recall of 2 V1 - 3 V2 must equal 2 recall(V1) - 3 recall(V2)"
-    yield from harness.same(together, apart, law)
-    if harness.traits.affine and not harness.differ(zero, 0 * zero):
-        yield "traits.affine = True, but zero values are recalled as zeros: the store is linear; declare affine=False."
-    if not harness.traits.affine and harness.differ(zero, 0 * zero):
-        yield "zero values must be recalled as zeros, or traits.affine = True declared; the recall was not zero."
+        if not harness.traits.affine and affine:
+            yield "zero values must be recalled as zeros, or traits.affine = True declared; the recall was not zero."
+    if declared == "no" and not any(witnesses):
+        yield (
+            "traits.linear_in_values = 'no', but recall of 2 V1 - 3 V2 equals 2 recall(V1) - 3 recall(V2): "
+            "it is linear; declare 'shared' or 'per-channel'."
+        )
 
 
 @check("channels", "value channels share one row of recall weights, or have a row each, as declared")
@@ -65,25 +76,37 @@ def channels(harness: Harness) -> Findings:
 
 @check("order", "the order of writes matters, or does not, as declared")
 def order(harness: Harness) -> Findings:
-    """Write nine pairs, one key twice among them, reversed, with two swapped, and shuffled."""
+    """Write nine pairs, one key twice among them, in other orders; then 40 to 2,100 pairs and crowded ones reversed."""
     keys = harness.keys(9)
     keys[5] = keys[2]
     drawn = harness.draw(9, keys=keys)
     queries = harness.queries(drawn.keys, 5)
     want = harness.answer(drawn, queries)
     orders = (list(range(9))[::-1], [1, 0, *range(2, 9)], harness.rng.permutation(9).tolist())
+    answers = ((harness.answer(drawn.rows(other), queries), want, f"pairs in order {other}") for other in orders)
     if harness.traits.permutation_invariant:
-        for other in orders:
-            yield from harness.same(
-                harness.answer(drawn.rows(other), queries), want, f"permutation_invariant: pairs in order {other}"
-            )
-    elif not any(harness.differ(harness.answer(drawn.rows(other), queries), want) for other in orders):
-        many = harness.draw(40)  # a store that works in batches is permutation-invariant inside one
-        if not harness.differ(harness.answer(many.rows(slice(None, None, -1)), queries), harness.answer(many, queries)):
-            yield (
-                "traits.permutation_invariant = False, but the pairs in four other orders gave the same recall; "
-                "declare True."
-            )
+        for got, wanted, what in itertools.chain(answers, _reversed(harness)):
+            yield from harness.same(got, wanted, f"permutation_invariant: {what}")
+    elif not any(harness.differ(got, wanted) for got, wanted, _ in itertools.chain(answers, _reversed(harness))):
+        yield (
+            f"traits.permutation_invariant = False, but up to {max(SIZES):,} pairs in other orders gave the same "
+            "recall; declare True."
+        )
+
+
+def _reversed(harness: Harness) -> Iterator[tuple[Numbers, Numbers, str]]:
+    """Yield the recalls of more and more pairs reversed, what they must be, and words: a window shows at some size."""
+    crowd = harness.keys(3)[list(crowded(SIZES[0]))]
+    many = itertools.chain(
+        ((harness.draw(SIZES[0], keys=crowd), f"{SIZES[0]} pairs of three keys"),),
+        ((harness.draw(n), f"{n:,} pairs") for n in SIZES),
+    )
+    for drawn, what in many:
+        queries = harness.queries(drawn.keys, 5)
+        yield (
+            harness.answer(drawn.rows(slice(None, None, -1)), queries), harness.answer(drawn, queries),
+            f"{what} in reverse order",
+        )  # fmt: skip
 
 
 @check("rewrite", "a key written twice: values add, average, the second replaces the first, the first decays or stays")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,8 @@ from assocmem.cli.terminal import (
     StoreName,
     Width,
     Workers,
+    called,
+    laws_from,
     made_store,
     print_json,
     print_pairs,
@@ -31,6 +33,7 @@ from assocmem.cli.terminal import (
 from assocmem.contract.columns import meanings
 from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import interval, number
+from assocmem.contract.settings import WithSettings
 
 
 def capacity(
@@ -42,6 +45,20 @@ def capacity(
     sampler: Annotated[str, typer.Option(help="auto, similarities or keys.")] = "auto",
     statistic: Annotated[str | None, typer.Option(help="Of the ratio over trials: rms, mean or median.")] = None,
     max_memories: MaxMemories = None,
+    extra: Annotated[
+        list[str],
+        typer.Option(
+            "--extra",
+            metavar="NAME=LAW",
+            help="How an extra of write is drawn: a number, LOW:HIGH for uniform, or MODULE:FUNCTION of the keys.",
+        ),
+    ] = [],  # noqa: B006  (typer reads it)
+    precision: Annotated[
+        float, typer.Option(help="Wanted half-width of the interval, as a share of the capacity.")
+    ] = 0.01,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Seconds in which to reach it by keys (without: within a few of them).")
+    ] = None,
     seed: Seed = 0,
     workers: Workers = None,
     as_json: Json = False,
@@ -52,17 +69,23 @@ def capacity(
 
     settings = settings_from(others)
     made = made_store(store, **settings)
+    laws = laws_from(extra)
+    if made.traits.extras:
+        from assocmem.lab.extras import in_words as extras_in_words
     with user_code(store), progress_bar("measuring", hidden=as_json) as report:
         found = measure_capacity(
             (store, made), d_k, seed=seed, threshold=ratio, cosine=cosine, sampler=sampler, largest=max_memories,
-            statistic=statistic, workers=workers, progress=report,  # type: ignore[arg-type]
+            statistic=statistic,  # type: ignore[arg-type]
+            precision=precision, budget=budget, extras=laws, workers=workers, progress=report,
         )  # fmt: skip
+        drawn = extras_in_words(made, laws) if made.traits.extras else ""
     row = found.row() | {"theory_exact": None if found.prediction.value is None else found.prediction.exact}
     if as_json:
         words = meanings([row]) | {"statistic": row["definition"], "settings_used": "all of the store's"}
+        words["extras_drawn"] = "the laws of what write takes beside keys and values; all others have their default"
         given = {name: setting(value) for name, value in settings.items()}
-        used = {name: setting(value) for name, value in made.settings().items()}
-        print_json({"settings": given, "settings_used": used, **row}, words)
+        used = {name: _plainly(setting, value) for name, value in made.settings().items()}
+        print_json({"settings": given, "settings_used": used, "extras_drawn": drawn, **row}, words)
         return
     theory = row["theory_reason"] if row["theory"] is None else number(row["theory"])
     if row["theory_exact"] is False:
@@ -79,6 +102,7 @@ def capacity(
             "measured by": f"{row['sampler']}, {row['n_trials']:,} trials at the M with fewest, seed {seed}",
         }
         | ({} if made.traits.permutation_invariant else {"asked for": "pairs at random among all M, old and new alike"})
+        | ({"extras": drawn} if drawn else {})
         | ({"note": row["note"]} if row["note"] else {})
     )
 
@@ -144,14 +168,25 @@ def measure(
         print(f"The whole curve is in {out / 'measured.csv'}.")
 
 
+def _plainly(setting: Callable[[Any], Any], value: Any) -> Any:
+    """Return a setting in words that JSON knows, a function by its name."""
+    return called(value) if callable(value) and not isinstance(value, WithSettings) else setting(value)
+
+
 def _settings_words(store: Any, d_k: int) -> str:
     """Return all settings that a store has, given or not, and what its sharpness comes to where it is a number."""
+    from assocmem.cli.describe import trait_words
+    from assocmem.contract.traits import Traits
     from assocmem.lab.plan import labelled
 
     def in_words(value: Any) -> str:  # as it would be written, without what was left open
-        own = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else {}
-        told = ", ".join(f"{name}={x!r}" for name, x in own.items() if x is not None)
-        return (type(value).__name__ + (f"({told})" if told else "")) if is_dataclass(value) else repr(value)
+        if isinstance(value, Traits):
+            return "(" + "; ".join(f"{what}: {said}" for what, said in list(trait_words(value).items())[:3]) + ")"
+        if isinstance(value, WithSettings):
+            own = value.settings()
+            told = ", ".join(f"{name}={x!r}" for name, x in own.items() if x is not None)
+            return type(value).__name__ + (f"({told})" if told else "")
+        return called(value) if callable(value) else repr(value)
 
     words = [f"{name} = {in_words(value)}" for name, value in store.settings().items() if value is not None]
     one = labelled(store)

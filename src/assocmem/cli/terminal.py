@@ -43,7 +43,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON with the definiti
 OPTIONS = {
     "threshold": "--ratio", "ratio": "--ratio", "n_memories": "--memories", "cosine": "--query-cosine", "d": "--d-k",
     "d_k": "--d-k", "d_v": "--d-v", "largest": "--max-memories", "sampler": "--sampler", "workers": "--workers",
-    "seed": "--seed", "statistic": "--statistic",
+    "seed": "--seed", "statistic": "--statistic", "precision": "--precision", "budget": "--budget", "extras": "--extra",
 }  # fmt: skip
 """What the arguments that errors name are called at the command line."""
 
@@ -108,6 +108,34 @@ def settings_from(others: Sequence[str]) -> dict[str, Any]:
             raise InputError(f"`--set` wants NAME=VALUE, such as ridge=0.1; got {text!r}.")
         given[name.strip().replace("-", "_")] = parse(value.strip())
     return given
+
+
+def laws_from(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the laws of extras that were given as NAME=NUMBER, NAME=LOW:HIGH or NAME=MODULE:FUNCTION."""
+    given: dict[str, Any] = {}
+    for text in texts:
+        name, sign, law = text.partition("=")
+        parts = [parse(part) for part in law.split(":")]
+        if not (sign and name.strip() and law.strip()) or (len(parts) == 1 and isinstance(parts[0], str)):
+            raise InputError(
+                f"`--extra` wants NAME=NUMBER, NAME=LOW:HIGH or NAME=MODULE:FUNCTION, such as decay=0.99; got {text!r}."
+            )
+        if any(isinstance(part, str) for part in parts):
+            from assocmem.stores.address import found_at
+
+            found = found_at(law)
+            if not callable(found):
+                raise InputError(f"{law} must be a function of the keys; got {type(found).__name__}.")
+            given[name.strip()] = found
+        else:
+            given[name.strip().replace("-", "_")] = parts[0] if len(parts) == 1 else tuple(parts)
+    return given
+
+
+def called(function: Any) -> str:
+    """Return the name under which a function, a partial or an object that is called is shown."""
+    inner = getattr(function, "func", function)
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def parse(text: str) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import sysconfig
 import traceback
 import warnings
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -97,6 +99,15 @@ def place_of(error: BaseException) -> str:
         if kind:
             return f"{Path(kind[-1].filename).name}, line {kind[-1].lineno}"
     return "no line is known"
+
+
+def defined_at(code: Any) -> str:
+    """Return file and line at which a function, a method or a callable object's class is defined."""
+    inner = getattr(code, "func", code)  # a partial's function
+    inner = getattr(inner, "__func__", inner)
+    inner = inner if inspect.isfunction(inner) else getattr(type(inner), "__call__")  # noqa: B004, B009  (an instance's)
+    found = getattr(inner, "__code__", None)
+    return "no line is known" if found is None else f"{Path(found.co_filename).name}, line {found.co_firstlineno}"
 
 
 def _below(frame: traceback.FrameSummary, folder: Path) -> bool:

@@ -32,6 +32,8 @@ class Estimate:
         Why a number is missing.
     heaviest : float or None
         Of a mean or rms, the share of the sum that comes from the one largest trial.
+    failed : str
+        How many recalls count with an infinite ratio because they were not finite, and why; "" for none.
     """
 
     value: float | None
@@ -46,6 +48,7 @@ class Estimate:
     level: float = 0.95
     reason: str = ""
     heaviest: float | None = None
+    failed: str = ""
 
     def renamed(self, **changes: Any) -> Estimate:
         """Return a copy with some fields replaced.

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import inf
 from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from annotated_types import Interval
@@ -209,6 +209,27 @@ class Setting:
 
 _SHARED = ("unit", "none", "per_pair", "log")
 _WORDS: dict[type, str] = {bool: "True or False", object: "any object", str: "a text", Callable: "a function"}  # type: ignore[dict-item]
+
+
+class Worded:
+    """A frozen dataclass that refuses a word which the Literal of its field, or of its field's tuple, doesn't know."""
+
+    def __post_init__(self) -> None:
+        for name, known in _words(cast(Any, type(self))):
+            given = getattr(self, name)
+            for word in given if isinstance(given, tuple) else (given,):
+                if word not in known:
+                    said = ", ".join(map(repr, known))
+                    raise InputError(f"`{name}` of {type(self).__name__} must be out of {said}; got {word!r}.")
+
+
+@cache
+def _words(kind: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the fields of a dataclass that hold words, with the words that they know."""
+    inner = (
+        (name, get_args(hint)[0] if get_origin(hint) is tuple else hint) for name, hint in get_type_hints(kind).items()
+    )
+    return tuple((name, get_args(hint)) for name, hint in inner if get_origin(hint) is Literal)
 
 
 class WithSettings:

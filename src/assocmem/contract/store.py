@@ -25,7 +25,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract import validation as valid
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import Cost
-from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError, RoundingWarning, warn
+from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError, RoundingWarning, defined_at, warn
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
 from assocmem.contract.settings import WithSettings, with_section
@@ -404,6 +404,13 @@ class Store(WithSettings, ABC):
             with np.errstate(over="ignore"):
                 out = xp.astype(out, wanted)
         if not ar.trusted_finite(out, xp):
+            nan = xp.any(xp.isnan(out), axis=-1)
+            if bool(xp.any(nan)):
+                row = int(xp.argmax(xp.astype(xp.reshape(nan, (-1,)), xp.int8))) % int(nan.shape[-1])
+                raise RecallOverflowError(
+                    f"the recall of {self.name} is NaN for query {row}: zero divided by zero, one infinity taken from "
+                    f"another, or numbers that left the range of {ar.dtype_name(out.dtype)} on the way."
+                )
             raise RecallOverflowError(
                 f"the recall of {self.name} left the range of {ar.dtype_name(out.dtype)}; "
                 "scale the keys (unit length) or the values down, or use float64."
@@ -705,6 +712,16 @@ class Store(WithSettings, ABC):
     def name(self) -> str:
         """The class name, used in messages."""
         return type(self).__name__
+
+    @property
+    def place(self) -> str:
+        """File and line of the rule's recall, for messages about it."""
+        return defined_at(type(self).get)
+
+    @property
+    def advice(self) -> str:
+        """What its author can do where the contract finds it broken, as a sentence; "" for nothing but the rule."""
+        return ""
 
 
 def _no_rows(state: State, rows: Mapping[str, Rows]) -> dict[str, Array]:

@@ -6,12 +6,31 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from assocmem.contract.recall import Want
-from assocmem.contract.settings import settings_of
+from assocmem.contract.settings import Worded, settings_of
 
+Linear = Literal["shared", "per-channel", "no"]
 Overwrite = Literal["adds", "averages", "replaces", "decays", "keeps", "mixes"]
+KeyKind = Literal["any", "signs", "ids"]
+Merges = Literal["adds", "appends", "no"]
+Scan = Literal["loop", "causal", "own"]
+ExtraLaw: TypeAlias = "float | tuple[float, float] | Callable[[Any], Any]"
+"""How measurements draw an extra: one number, (low, high) for uniform, or a function of the keys (*batch, n, d_k)."""
+SIZES = (40, 300, 2100)
+"""Numbers of pairs on which it is tried whether their order matters: rules with a window see the newest ones alone."""
+
+
+def crowded(n: int) -> tuple[int, ...]:
+    """Return for each of n >= 3 pairs which of three keys it has, interleaved and of unequal counts.
+
+    Of equal keys a rule of the nearest ones can't see all, so that their order tells.
+
+    >>> crowded(12)
+    (0, 1, 2, 2, 1, 2, 2, 1, 2, 2, 1, 2)
+    """
+    return tuple(0 if i % 12 == 0 else 1 if i % 3 == 1 else 2 for i in range(n))
 
 
 @dataclass(frozen=True)
@@ -119,6 +138,9 @@ class Extra:
         The range of its entries, ends included.
     instead_of : str
         An extra whose place this one takes: not both.
+    law : float, tuple or callable, optional
+        How measurements draw it, see `ExtraLaw`. Without one it has its default, and where there is none it is uniform
+        in [low, high], or rows like the keys where it has their shape and no bounds.
     """
 
     name: str
@@ -128,6 +150,7 @@ class Extra:
     low: float = float("-inf")
     high: float = float("inf")
     instead_of: str = ""
+    law: ExtraLaw | None = None
 
     @property
     def required(self) -> bool:
@@ -187,7 +210,7 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class Traits:
+class Traits(Worded):
     """What a store promises; the contract checks every entry, also in the negative.
 
     Parameters
@@ -215,15 +238,20 @@ class Traits:
         The settings of a single recall.
     widths : Widths or None
         Which widths of keys and values are accepted, None for all.
+
+    Raises
+    ------
+    InputError
+        For a word that is none of these.
     """
 
-    linear_in_values: Literal["shared", "per-channel", "no"]
+    linear_in_values: Linear
     permutation_invariant: bool
     overwrite: Overwrite
     constant_size: bool
     keeps_pairs: bool = False
     affine: bool = False
-    keys: Literal["any", "signs", "ids"] = "any"
+    keys: KeyKind = "any"
     extras: tuple[Extra, ...] = ()
     options: tuple[Option, ...] = ()
     widths: Widths | None = None
@@ -235,7 +263,7 @@ class Traits:
 
 
 @dataclass(frozen=True)
-class Capabilities:
+class Capabilities(Worded):
     """What a store can do beside writing and recalling; nothing of it by default.
 
     Parameters
@@ -261,8 +289,8 @@ class Capabilities:
     masks: bool = False
     gives: tuple[Want, ...] = ()
     costly: tuple[Want, ...] = ()
-    merges: Literal["adds", "appends", "no"] = "no"
+    merges: Merges = "no"
     not_merged: str = ""
     forgets: bool = False
     selects: bool = False
-    scan: Literal["loop", "causal", "own"] = "loop"
+    scan: Scan = "loop"

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from assocmem import theory
-from assocmem.contract.errors import InputError
+from assocmem.contract.errors import AssocmemError, InputError, place_of
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.numbers import checked_cosine, interval, is_number, is_whole, number
 from assocmem.contract.results import Row
 from assocmem.inputs import Law
 from assocmem.kernels.compute import Progress, Workers
+from assocmem.lab.extras import NO_EXTRAS, Extras, check_names
 from assocmem.lab.keys import Keys, estimator_of
-from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of
+from assocmem.lab.plan import NO_FORMULA, LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of
 from assocmem.lab.similarities import LONGEST, Similarities, tilt_for, tilted_mean_squares, too_sharp
 from assocmem.maps.activations import Activation
 from assocmem.ruler.capacity import Capacity, crossing_of_curve
@@ -41,6 +42,7 @@ ROUGH = 0.1
 TRIALS_BY_KEYS, FEWEST_TRIALS_BY_KEYS = 12, 8
 
 Curve = dict[int, Estimate]
+NOTHING: Curve = {}
 
 HIGHEST, WIDEST = 1e100, 1 << 53
 """Largest ratio whose square, and that of any M with it, is a float; largest width."""
@@ -96,6 +98,8 @@ def capacity(
     d_v: int = 64,
     keys: str | Law = "sphere",
     precision: float = PRECISION,
+    budget: float | None = None,
+    extras: Extras = NO_EXTRAS,
     workers: Workers = None,
     progress: Progress | None = None,
 ) -> MeasuredCapacity:
@@ -123,7 +127,14 @@ def capacity(
     keys : str or Law
         Law of the keys, for the keys sampler.
     precision : float
-        Wanted half-width of the interval as a share of M, in (0, 1); met by similarities, five times that by keys.
+        Wanted half-width of the interval as a share of M, in (0, 1); met by similarities, five times that by keys
+        unless a budget is given.
+    budget : float, optional
+        Seconds >= 0 in which to reach the precision by keys: trials are added until it is reached or they are over,
+        and the search for the place ends with them. How many trials fit depends on the machine.
+    extras : mapping, optional
+        Laws of the further arrays that writes take, by name: a number, (low, high) for uniform, or a function of the
+        keys. By default an extra has its own law or default, else it is uniform in its range.
     workers, progress
         See `kernels.compute.run_tasks`; the result does not depend on it.
 
@@ -141,7 +152,8 @@ def capacity(
     -----
     A pilot finds the place; then the ratio is measured at seven M from 0.6 to 1.7 times it, with trials enough for an
     interval of about 1 % of M by similarities, and the crossing is read by `ruler.crossing_of_curve`. Cost: within
-    five seconds a store on two cores at d_k = 64.
+    five seconds a store on two cores at d_k = 64. A recall that is not finite counts as failed, with an infinite ratio;
+    where a store stops the search with an error, what was measured before counts and the note says so.
 
     Examples
     --------
@@ -162,32 +174,41 @@ def capacity(
         if not (is_whole(given, least) or (given is None and name == "largest")):
             raise InputError(f"`{name}` must be a whole number >= {least}; got {given!r}.")
     one = labelled(store)
-    by_keys = _by_keys(one, d_k, sampler, keys, cosine)
-    if not 0 < precision < 1:
+    if extras:
+        check_names([one.store], extras)
+    by_keys = _by_keys(one, d_k, sampler, keys, cosine, extras)
+    if not (is_number(precision) and 0 < precision < 1):
         raise InputError(f"`precision` must lie between 0 and 1; got {precision!r}.")
+    if budget is not None and not (is_number(budget) and 0 <= budget < math.inf):
+        raise InputError(f"`budget` must be seconds >= 0; got {budget!r}.")
     chosen: Statistic = statistic or ("rms" if one.store.traits.linear_in_values != "no" else "median")
-    search = _Search(one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, workers, progress)
+    search = _Search(
+        one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, budget, extras, workers, progress
+    )
     curve = search.by_keys() if by_keys else search.by_similarities()
     found = search.crossing(curve)
     notes = [found.note]
     if by_keys:
         found = replace(found, reason=search.why_not(found))
-        notes.append(_heavy(curve, found))
+        notes += [_heavy(curve, found), _failures(curve), *(s for s in search.stops if s not in found.reason)]
     if one.changes_with_n(d_k) and found.value is not None and found.value < FEW:
         notes.append(BETWEEN)
     found = replace(found, note="; ".join(filter(None, notes)))
     prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
-    if keys == "sphere":
+    if extras:
+        prediction = replace(prediction, reason=NO_FORMULA)
+    elif keys == "sphere":
         prediction = theory.capacity(one.store.form(d_k), d_k, ratio=threshold, cosine=cosine, statistic=chosen)
     return MeasuredCapacity(one, d_k, cosine, prediction, found, tuple(curve.items()))
 
 
-def _by_keys(one: LabelledStore, d_k: int, sampler: str, keys: str | Law, cosine: float) -> bool:
+def _by_keys(one: LabelledStore, d_k: int, sampler: str, keys: str | Law, cosine: float, extras: Extras) -> bool:
     """Say whether to measure by the keys sampler; InputError where the one that was asked for can't."""
     if sampler not in ("auto", "similarities", "keys"):
         raise InputError(f"`sampler` must be auto, similarities or keys; got {sampler!r}.")
     sigma = one.sigma(d_k, 2)
-    if sigma is None or not math.isfinite(getattr(sigma, "beta", 0.0)) or keys != "sphere":
+    other = keys != "sphere" or bool(extras)
+    if sigma is None or not math.isfinite(getattr(sigma, "beta", 0.0)) or other:
         if sampler == "similarities":
             raise InputError(
                 f"{one.label}, over keys of this law, is not of the form V^T σ(K x), σ finite; measure it by the keys "
@@ -222,9 +243,18 @@ def _heavy(curve: Curve, found: Capacity) -> str:
     )
 
 
+def _failures(curve: Curve) -> str:
+    """Return a note where recalls were not finite, at the smallest such M."""
+    n = next((n for n in sorted(curve) if curve[n].failed), None)
+    return "" if n is None or curve[n].value == math.inf else f"at M = {n} {curve[n].failed}"
+
+
 @dataclass(frozen=True)
 class _Search:
-    """Where a capacity is looked for: each way finds its place and measures around it, returning the curve by M."""
+    """Where a capacity is looked for: each way finds its place and measures around it, returning the curve by M.
+
+    stops: in words what stopped the search, once something was measured; began: when, by `time.perf_counter`.
+    """
 
     one: LabelledStore
     d_k: int
@@ -236,8 +266,12 @@ class _Search:
     d_v: int
     keys: str | Law
     precision: float
+    budget: float | None
+    extras: Extras
     workers: Workers
     progress: Progress | None
+    stops: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
 
     def crossing(self, curve: Curve) -> Capacity:
         """Return where the curve crosses the threshold."""
@@ -293,25 +327,69 @@ class _Search:
         curve = self._by_keys([n], limit, pilot=True)
         began = time.perf_counter()
         while n < limit and not _beyond(curve[n], self.threshold):
-            if self.largest is None and time.perf_counter() - began > PATIENCE:
+            if self._impatient(time.perf_counter() - began):
                 break
             n, began = min(2 * n, limit), time.perf_counter()
-            curve |= self._by_keys([n], limit, pilot=True)
+            more = self._by_keys([n], limit, pilot=True, known=curve)
+            if not more:
+                break
+            curve |= more
         if n == 2 and (curve[2].value or 0.0) > self.threshold:
-            curve = self._by_keys([1], limit, pilot=True) | curve
+            curve = self._by_keys([1], limit, pilot=True, known=curve) | curve
         curve = self._closing_in(curve, limit)
         found = self.crossing(curve)
         if found.value is None:
             return curve
-        return self._homing(found.value, limit, lambda ns: self._by_keys(ns, ns[-1]))
+        fine = self._homing(found.value, limit, lambda ns: self._by_keys(ns, ns[-1], known=curve))
+        fine = self._refined(fine)
+        return curve if self.stops and self.crossing(fine).value is None else fine
+
+    def _impatient(self, seconds: float) -> bool:
+        """Say whether the doubling ends because one M took that long, or because the budget is spent."""
+        if self.budget is not None:
+            return self._spent > self.budget
+        return self.largest is None and seconds > PATIENCE
+
+    @property
+    def _spent(self) -> float:
+        return time.perf_counter() - self.began
+
+    def _refined(self, curve: Curve) -> Curve:
+        """Measure the curve with more trials until the precision is reached or the budget will not do for them."""
+        factor, began = 1.0, self._spent
+        while self.budget is not None:
+            found, took = self.crossing(curve), self._spent - began
+            if found.value is None or (wide := _half_width(found)) <= self.precision:
+                break
+            more = min(16.0, max(2.0, 1.2 * (wide / self.precision) ** 2))
+            left = self.budget - self._spent
+            if took > 0 and left < more * took:
+                more = left / took
+            if more < 1.5:
+                if wide < math.inf:
+                    self.stops.append(f"the budget of {self.budget:g} s ended at ±{wide:.1%}")
+                break
+            factor, began = factor * more, self._spent
+            counts = sorted(curve)
+            better = self._by_keys(counts, counts[-1], known=curve, factor=factor)
+            if len(better) < len(counts):
+                break
+            curve = better
+        return curve
 
     def why_not(self, found: Capacity) -> str:
-        """Return the reason why a search by keys found no crossing, where it ended for PATIENCE in those words."""
-        ended = found.largest_m < LARGEST_BY_KEYS and self.largest is None
-        if found.value is not None or not ended or (found.ratio_there or math.inf) > self.threshold:
+        """Return the reason why a search by keys found no crossing, in words where it ended early."""
+        if found.value is not None or (found.ratio_there or math.inf) > self.threshold:
+            return found.reason
+        so_far = f"not reached below M = {found.largest_m:.12g}; the ratio there is {found.ratio_there:.4g}"
+        if self.stops:
+            return f"{so_far}; {self.stops[0]}"
+        if self.budget is not None and self._spent > self.budget:
+            return f"{so_far}; the search stopped because the budget of {self.budget:g} s is spent"
+        if found.largest_m >= LARGEST_BY_KEYS or self.largest is not None:
             return found.reason
         return (
-            f"not reached below M = {found.largest_m:.12g}; the ratio there is {found.ratio_there:.4g}; the search "
+            f"{so_far}; the search "
             f"stopped because one M took more than {PATIENCE:g} s; name a larger M with --max-memories to go on"
         )
 
@@ -324,34 +402,48 @@ class _Search:
             if i == 0 or not math.isinf(values[i]) or counts[i] - counts[i - 1] == 1:
                 return {n: curve[n] for n in counts}
             n = (counts[i] + counts[i - 1]) // 2
-            curve |= self._by_keys([n], limit, pilot=True)
+            more = self._by_keys([n], limit, pilot=True, known=curve)
+            if not more:
+                return {n: curve[n] for n in counts}
+            curve |= more
 
     @property
     def _rough(self) -> bool:
         return self.precision >= ROUGH
 
-    def _by_keys(self, counts: list[int], largest: int, pilot: bool = False) -> Curve:
+    def _by_keys(
+        self, counts: list[int], largest: int, pilot: bool = False, known: Curve = NOTHING, factor: float = 1.0
+    ) -> Curve:
         """Measure the ratio at each M by drawn keys, a number of them in all trials, read as at `largest`.
 
-        A pilot draws a quarter of them. Weights of each value channel are read by one write for every target, so such
-        stores get an eighth.
+        A pilot draws a quarter of them, `factor` times as many are drawn where asked. Weights of each value channel are
+        read by one write for every target, so such stores get an eighth. Where some M are `known`, an error ends it:
+        what is measured so far is returned, and `stops` says why.
         """
         keys_a_point = max(1 << 10 if self._rough else 1 << 11, int(KEYS_A_POINT * (PRECISION / self.precision)))
         keys_a_point, most = (keys_a_point // 4, PILOT_TRIALS_BY_KEYS) if pilot else (keys_a_point, 512)
+        keys_a_point, most = int(keys_a_point * factor), int(most * factor)
         each = self.one.store.traits.linear_in_values == "per-channel"
         targets, keys_a_point = (4, keys_a_point // 8) if each else (16, keys_a_point)
         fewest = FEWEST_TRIALS_BY_KEYS if self._rough else TRIALS_BY_KEYS
         estimator = estimator_of(self.one.store, largest)
         curve: Curve = {}
         for n in counts:
-            trials = max(fewest, min(most, keys_a_point // n))
-            curve |= self._measured(Keys(trials, targets=targets, estimator=estimator), [n])
+            trials = max(int(fewest * factor), min(most, keys_a_point // n))
+            try:
+                sampler = Keys(trials, most=max(256, trials), targets=targets, estimator=estimator)
+                curve |= self._measured(sampler, [n])
+            except Exception as error:
+                if not (known or curve):
+                    raise
+                self.stops.append(f"the search stopped at M = {n}: {_in_words(error)}")
+                break
         return curve
 
     def _measured(self, sampler: Sampler, counts: list[int]) -> Curve:
         plan = Plan(
             sampler, (self.one,), self.d_k, tuple(counts), self.seed, (self.cosine,), (self.statistic,), self.d_v,
-            self.keys, experiment="capacity",
+            self.keys, experiment="capacity", extras=self.extras,
         )  # fmt: skip
         drawn = sampler.draw(plan, self.workers, self.progress)
         return {trials.n_memories: trials.estimate(self.seed) for trials in drawn}
@@ -362,6 +454,8 @@ class _Search:
         for _ in range(5):
             counts = _around(centre, limit, rough=self._rough)
             curve = measure(counts)
+            if len(curve) < len(counts):
+                break
             first, last = (curve[n].value for n in (counts[0], counts[-1]))
             if self.crossing(curve).value is not None or first is None or last is None:
                 break
@@ -372,6 +466,20 @@ class _Search:
             else:
                 break
         return curve
+
+
+def _in_words(error: Exception) -> str:
+    """Return an error's sentence without its stop; one that is not the package's with its kind and its place."""
+    if isinstance(error, AssocmemError):
+        return str(error).rstrip(".")
+    return f"{type(error).__name__}: {error} ({place_of(error)})"
+
+
+def _half_width(found: Capacity) -> float:
+    """Return half the width of a capacity's interval as a share of it, infinite where that is open."""
+    if found.value is None or found.low is None or found.high is None:
+        return math.inf
+    return (found.high - found.low) / 2 / found.value
 
 
 def _around(centre: float, limit: int | None, *, rough: bool) -> list[int]:

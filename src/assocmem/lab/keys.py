@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
 import numpy as np
 
-from assocmem.contract.errors import InputError
+from assocmem.contract.errors import (
+    AssocmemError,
+    DivergedError,
+    InputError,
+    NonFiniteError,
+    RecallOverflowError,
+    place_of,
+)
 from assocmem.contract.estimate import Statistic
 from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
@@ -18,8 +25,9 @@ from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs, noisy
 from assocmem.kernels import compute
 from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.lab.extras import drawn_extras
 from assocmem.lab.plan import Estimator, FloatArray, Plan, Trials
-from assocmem.lab.probe import required_extras, takes_batches
+from assocmem.lab.probe import takes_batches
 from assocmem.ruler.ratio import by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 
@@ -39,6 +47,41 @@ class Batch:
     n: int
     first: int
     count: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """What some trials read of one store: ratios (trials, cosines, targets), infinite where a recall was not finite.
+
+    lost: how many were not finite; why: what the first of them was, in words. error: what stopped the store, so that
+    there are no numbers.
+    """
+
+    numbers: FloatArray
+    lost: int = 0
+    why: str = ""
+    error: Exception | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Read]) -> Read:
+        """Return what several batches of trials read."""
+        stopped = next((part for part in parts if part.error is not None), None)
+        if stopped is not None:
+            return stopped
+        why = next((part.why for part in parts if part.why), "")
+        return cls(np.concatenate([part.numbers for part in parts]), sum(part.lost for part in parts), why)
+
+    @property
+    def failed(self) -> str:
+        """How many recalls were not finite and why, "" for none."""
+        return f"{self.lost:,} of {self.numbers.size:,} recalls are not finite: {self.why}" if self.lost else ""
+
+    @property
+    def refusal(self) -> str:
+        """What stopped the store, in words, "" for nothing."""
+        if self.error is None or isinstance(self.error, AssocmemError):
+            return "" if self.error is None else str(self.error)
+        return f"{type(self.error).__name__}: {self.error} ({place_of(self.error)})"
 
 
 @dataclass(frozen=True)
@@ -65,19 +108,31 @@ class Keys:
 
     def draw(self, plan: Plan, workers: Workers, progress: Progress | None) -> Iterator[Trials]:
         """Yield the ratios of every store, M, cosine and statistic; by projection there is a median only."""
-        ratios = self.ratios(plan, workers, progress)
+        read = self.read(plan, workers, progress)
+        stopped = [one.error for reads in read.values() for one in reads if one.error is not None]
+        if len(stopped) == len(plan.stores) * len(read):
+            raise stopped[0]  # nothing was finished that could be kept
         for (i, one), n, (c, cosine) in product(enumerate(plan.stores), plan.memories, enumerate(plan.cosines)):
-            estimator = estimator_of(one.store, n, self.estimator)
+            estimator, found = estimator_of(one.store, n, self.estimator), read[n][i]
             statistics: tuple[Statistic, ...] = ("median",) if estimator == "projection" else plan.statistics
             for statistic in statistics:
                 yield Trials(
-                    one, n, ratios[n][:, i, c], statistic, estimator, SAMPLER,
+                    one, n, found.numbers[:, c], statistic, estimator, SAMPLER,
                     {"cosine": cosine, "beta": one.beta(plan.d_k, n)},
-                    predict=partial(plan.predicted, one, n, cosine, statistic),
+                    predict=partial(plan.predicted, one, n, cosine, statistic), refusal=found.refusal,
+                    failed=found.failed,
                 )  # fmt: skip
 
     def ratios(self, plan: Plan, workers: Workers = None, progress: Progress | None = None) -> dict[int, FloatArray]:
-        """Return for each M the ratios (trials, stores, cosines, targets).
+        """Return for each M the ratios (trials, stores, cosines, targets), or raise what stopped a store."""
+        read = self.read(plan, workers, progress)
+        for error in (one.error for reads in read.values() for one in reads):
+            if error is not None:
+                raise error
+        return {n: np.stack([one.numbers for one in reads], axis=1) for n, reads in read.items()}
+
+    def read(self, plan: Plan, workers: Workers = None, progress: Progress | None = None) -> dict[int, list[Read]]:
+        """Return for each M what was read of every store.
 
         Trials of little work go together as one batch. More than 2^17 pairs are drawn and written block by block, one
         trial after the other, so that memory holds one store. Fewer threads work where free memory does not hold a
@@ -94,10 +149,10 @@ class Keys:
         done = run_tasks(here, few, workers=workers, progress=_part(progress, 0, len(tasks)))
         large = partial(large_ratios, self, plan)
         done += run_tasks(large, many, workers=1, progress=_part(progress, len(few), len(tasks)))
-        found: dict[int, list[FloatArray]] = {n: [] for n in plan.memories}
-        for task, numbers in zip(few + many, done, strict=True):
-            found[task.n].append(numbers)
-        return {n: np.concatenate(parts) for n, parts in found.items()}
+        found: dict[int, list[list[Read]]] = {n: [] for n in plan.memories}
+        for task, reads in zip(few + many, done, strict=True):
+            found[task.n].append(reads)
+        return {n: [Read.joined(parts) for parts in zip(*tasks, strict=True)] for n, tasks in found.items()}
 
     def trials_at(self, n: int, largest: int) -> int:
         """Return the number of trials for n memories of a plan whose largest M is `largest`."""
@@ -150,8 +205,8 @@ def _part(progress: Progress | None, before: int, total: int) -> Progress | None
     return None if progress is None else lambda done, _: progress(before + done, total)
 
 
-def batch_ratios(sampler: Keys, plan: Plan, batched: bool, batch: Batch) -> FloatArray:
-    """Return the ratios (count, stores, cosines, targets) of a batch of trials."""
+def batch_ratios(sampler: Keys, plan: Plan, batched: bool, batch: Batch) -> list[Read]:
+    """Return what a batch of trials reads of each store."""
     n, first = batch.n, batch.first
     targets = sampler.targets_of(plan, n, first)
     # Weights don't depend on the values, whose stream is their own: one number each will do.
@@ -168,14 +223,26 @@ def batch_ratios(sampler: Keys, plan: Plan, batched: bool, batch: Batch) -> Floa
         keys, values = drawn[0].keys[lead], drawn[0].values[lead]
     del drawn
     queries = queries_for(keys, targets, plan.cosines, stream(plan.seed, "noise", n, first))
-    found = []
+    everywhere = np.tile(targets, len(plan.cosines))
+    reads = []
     for one in plan.stores:
         k, x = (_signs(plan, keys), _signs(plan, queries)) if one.store.traits.keys == "signs" else (keys, queries)
-        extras = required_extras(one.store, k.shape, law=plan.keys, seed=plan.seed, trial=first, dtype=sampler.dtype)
-        pairs = Pairs(k, values, extras=extras)
-        read = ratios(one.store, pairs, x, np.tile(targets, len(plan.cosines)), sampler.estimator)
-        found.append(read.reshape(batch.count, len(plan.cosines), len(targets)))
-    return np.stack(found, axis=1)
+
+        def read(store: Store = one.store, k: FloatArray = k, x: FloatArray = x) -> tuple[FloatArray, int, str]:
+            extras = drawn_extras(store, k, d_v, plan.extras, law=plan.keys, seed=plan.seed, trial=first)
+            return finite_ratios(store, Pairs(k, values, extras=extras), x, everywhere, sampler.estimator)
+
+        reads.append(kept(read, (batch.count, len(plan.cosines), len(targets))))
+    return reads
+
+
+def kept(read: Callable[[], tuple[FloatArray, int, str]], shape: tuple[int, ...]) -> Read:
+    """Return what is read of a store, in this shape; what stops it is kept as data, so that others go on."""
+    try:
+        numbers, lost, why = read()
+    except Exception as error:  # noqa: BLE001  a user's store may raise anything
+        return Read(np.empty((0, *shape[1:])), error=error)
+    return Read(numbers.reshape(shape), lost, why)
 
 
 def queries_for(
@@ -222,6 +289,41 @@ def values_matter(store: Store, n: int, estimator: Estimator) -> bool:
     """Say whether the ratio depends on the values, so that they must be drawn in full width."""
     traits = store.traits
     return traits.linear_in_values != "shared" or traits.affine or estimator_of(store, n, estimator) != "weights"
+
+
+def finite_ratios(
+    store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, estimator: Estimator
+) -> tuple[FloatArray, int, str]:
+    """Return `ratios`, infinite where a recall is not finite, how many are not, and in words why the first is not.
+
+    Where recalls of many queries fail together they are asked again, trial by trial and by halves.
+    """
+    try:
+        return ratios(store, pairs, queries, targets, estimator), 0, ""
+    except (RecallOverflowError, DivergedError, NonFiniteError) as error:
+        why = placed(error, store)
+        written = isinstance(error, DivergedError)
+    if pairs.keys.ndim > 2:
+        items = [
+            (Pairs(pairs.keys[i], pairs.values[i], extras={name: x[i] for name, x in pairs.extras.items()}), queries[i])
+            for i in range(len(pairs.keys))
+        ]
+        parts = [finite_ratios(store, own, asked, targets, estimator) for own, asked in items]
+        numbers = np.stack([part[0] for part in parts])
+    elif len(targets) > 1 and not written:
+        half = len(targets) // 2
+        cuts = (slice(None, half), slice(half, None))
+        parts = [finite_ratios(store, pairs, queries[cut], targets[cut], estimator) for cut in cuts]
+        numbers = np.concatenate([part[0] for part in parts])
+    else:
+        return np.full(len(targets), np.inf), len(targets), why
+    return numbers, sum(part[1] for part in parts), next((part[2] for part in parts if part[2]), "")
+
+
+def placed(error: Exception, store: Store) -> str:
+    """Return an error's sentence with file and line of the store's recall, without its stop."""
+    said = str(error).rstrip(".")
+    return said if store.place in said else f"{said} ({store.place})"
 
 
 def ratios(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray, estimator: Estimator) -> FloatArray:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from assocmem.contract.errors import InputError
+from assocmem.contract.errors import InputError, NonFiniteError, RecallOverflowError
 from assocmem.contract.numbers import stream
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
@@ -19,21 +21,28 @@ WRITTEN_AT_ONCE = 1 << 16
 WEIGHTS_AT_ONCE = 1 << 22
 
 
-def large_ratios(sampler: keys.Keys, plan: Plan, batch: keys.Batch) -> FloatArray:
-    """Return the ratios (1, stores, cosines, targets) of one trial.
+def large_ratios(sampler: keys.Keys, plan: Plan, batch: keys.Batch) -> list[keys.Read]:
+    """Return what one trial reads of each store.
 
     Stores of one class whose settings do not change what they hold (softmax with several sharpnesses) read one state,
     so that the pairs are drawn and written once for them. Memory is one state and a block of 65,536 pairs.
     """
     targets = sampler.targets_of(plan, batch.n, batch.first)
-    found: dict[int, FloatArray] = {}
+    shape = (1, len(plan.cosines), len(targets))
+    found: dict[int, keys.Read] = {}
     stores = [one.store for one in plan.stores]
     for i, store in enumerate(stores):
         if i not in found:
-            written = _Written(sampler, plan, store, batch, targets)
             alike = [j for j in range(i, len(stores)) if j not in found and holds_alike(store, stores[j])]
-            found |= {j: written.ratios(stores[j]) for j in alike}
-    return np.stack([found[i] for i in range(len(stores))])[None]
+            try:
+                written = _Written(sampler, plan, store, batch, targets)
+            except Exception as error:  # noqa: BLE001  a user's store may raise anything
+                found |= dict.fromkeys(alike, keys.Read(np.empty((0, *shape[1:])), error=error))
+                continue
+            for j in alike:
+                found[j] = keys.kept(partial(written.finite_ratios, stores[j]), shape)
+            del written
+    return [found[i] for i in range(len(stores))]
 
 
 class _Written:
@@ -75,6 +84,14 @@ class _Written:
         noise = stream(plan.seed, "noise", n, trial)
         self.values = np.concatenate(wanted)
         self.queries = keys.queries_for(np.concatenate(asked), np.arange(len(targets)), plan.cosines, noise)
+
+    def finite_ratios(self, store: Store) -> tuple[FloatArray, int, str]:
+        """Return the ratios, all infinite where recalls are not finite, with how many are not and why."""
+        try:
+            return self.ratios(store), 0, ""
+        except (RecallOverflowError, NonFiniteError) as error:
+            lost = len(self.queries)
+            return np.full(lost, np.inf), lost, keys.placed(error, store)
 
     def ratios(self, store: Store) -> FloatArray:
         """Return the ratios (cosines, targets) that `store` reads from the state."""

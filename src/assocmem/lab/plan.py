@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -17,12 +18,14 @@ from assocmem.contract.results import Row
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, key_law
 from assocmem.kernels.compute import Progress, Workers
+from assocmem.lab.extras import Extras, check_names, takes_any
 from assocmem.maps.activations import Activation
 from assocmem.ruler.estimate import summarise, summarise_shares
 from assocmem.stores import key_of, make_store
 from assocmem.stores.address import own_store
 
 FloatArray = np.ndarray[Any, Any]
+NO_FORMULA = "no formula where extras are given"
 Estimator = Literal["auto", "weights", "vectors", "projection"]
 
 
@@ -98,7 +101,8 @@ class Trials:
 
     numbers: (trials,), or (trials, m) for the m targets of each; of shares, where `recalls` > 0 were made in each.
     quantity, estimator, definition: what the numbers are; sampler: how they were drawn. columns: of the row, which say
-    where in the plan this is. predict: gives what theory says of it. refusal: why there are no numbers.
+    where in the plan this is. predict: gives what theory says of it. refusal: why there are no numbers. failed: of
+    how many recalls the ratio is infinite because they were not finite, in words.
     """
 
     one: LabelledStore
@@ -113,6 +117,7 @@ class Trials:
     recalls: int = 0
     predict: Callable[[], Prediction | None] = lambda: None
     refusal: str = ""
+    failed: str = ""
 
     def estimate(self, seed: int) -> Estimate:
         """Return the statistic of the numbers with its interval."""
@@ -120,7 +125,12 @@ class Trials:
         if self.recalls:
             return summarise_shares(self.numbers, self.recalls, definition=self.definition or "", **record)
         record |= {"estimator": self.estimator, "definition": self.definition}
-        return summarise(self.numbers, self.statistic, **record)
+        found = summarise(self.numbers, self.statistic, **record)
+        if self.refusal:
+            return replace(found, reason=self.refusal)
+        if not self.failed:
+            return found
+        return replace(found, reason=self.failed if found.value == math.inf else found.reason, failed=self.failed)
 
 
 class Sampler(Protocol):
@@ -138,7 +148,8 @@ class Plan:
     sampler: draws the trials. stores; d_k, width of their keys. memories: every M >= 1, the target counted.
     seed: of all random streams. cosines: of a query with the key that it asks for. statistics: of the ratio over
     trials. d_v: width of the values. keys, values: laws by name or as Law; values of length one make the mean squares
-    by weights and by vectors agree. experiment: the figure or table that rows are for.
+    by weights and by vectors agree. experiment: the figure or table that rows are for. extras: laws of the further
+    arrays that writes take, by name (see `extras.drawn_extras`).
     """
 
     sampler: Sampler
@@ -152,6 +163,7 @@ class Plan:
     keys: str | Law = "sphere"
     values: str | Law = "sphere"
     experiment: str = ""
+    extras: Extras = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.memories or not all(is_whole(n) for n in self.memories):
@@ -159,9 +171,13 @@ class Plan:
         for name in ("d_k", "d_v"):
             if not is_whole(getattr(self, name)):
                 raise InputError(f"`{name}` must be a whole number >= 1; got {getattr(self, name)!r}.")
+        if self.extras:
+            check_names([one.store for one in self.stores], self.extras)
 
     def predicted(self, one: LabelledStore, n: int, cosine: float = 1.0, statistic: Statistic = "rms") -> Prediction:
         """Return what theory says of the ratio at one place of the plan, or none with a reason."""
+        if self.extras and takes_any(one.store, self.extras):
+            return Prediction("ratio", None, statistic, "", "", reason=NO_FORMULA)
         law = key_law(self.keys)
         asked: dict[str, Any] = {"cosine": cosine, "statistic": statistic, "law": law.name, **law.settings}
         return theory.ratio(one.store.form(self.d_k), self.d_k, n, **asked)
@@ -187,5 +203,5 @@ def row(one: LabelledStore, found: Any, theory: Prediction | None = None, **colu
         "value": found.value, "low": found.low, "high": found.high, "n_trials": found.n_trials, "seed": found.seed,
         "theory": known if same else None, "theory_quotient": None if same else known,
         "theory_source": theory.source if theory is not None and known is not None else None,
-        "reason": found.reason, **columns,
+        "reason": found.reason or getattr(found, "failed", ""), **columns,
     }  # fmt: skip

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from assocmem.contract.arrays import to_numpy
-from assocmem.contract.errors import AssocmemError, InputError
+from assocmem.contract.errors import AssocmemError
 from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs, State
 from assocmem.contract.store import Store
-from assocmem.inputs import Law, key_law
+from assocmem.lab.extras import drawn_extras
 
 FloatArray = np.ndarray[Any, Any]
 
 
 def probe(store: Store, n: int, d_k: int, d_v: int, *, batch: tuple[int, ...] = ()) -> tuple[State, Pairs]:
-    """Return the store's state after n random pairs of the kind it takes, extras at their mildest, and the pairs.
+    """Return the store's state after n random pairs of the kind it takes, and the pairs.
 
     Keys (*batch, n, d_k) have length one, or are signs where the store wants them.
     """
     rng = stream(0, "probe", n)
     keys, values = rng.standard_normal((*batch, n, d_k)), rng.standard_normal((*batch, n, d_v))
     keys = np.sign(keys) if store.traits.keys == "signs" else keys / np.linalg.norm(keys, axis=-1, keepdims=True)
-    sizes, extras = {"n": n, "d_k": d_k, "d_v": d_v}, {}
-    for extra in store.traits.extras:
-        if extra.required:
-            shape = (*batch, *(sizes[axis] if isinstance(axis, str) else axis for axis in extra.shape))
-            mildest = np.full(shape, min(max(1.0, extra.low), extra.high))
-            extras[extra.name] = keys if extra.shape == ("n", "d_k") else mildest
+    unbounded = (e for e in store.traits.extras if e.required and e.law is None and e.shape != ("n", "d_k"))
+    mild = {e.name: 1.0 for e in unbounded if e.low <= 1 <= e.high and not (isfinite(e.low) and isfinite(e.high))}
+    extras = drawn_extras(store, keys, d_v, mild, seed=0, trial=n)
     return store.write(store.empty(d_k, d_v, batch=batch), keys, values, **extras), Pairs(keys, values, extras=extras)
 
 
@@ -79,23 +77,3 @@ def holds_alike(one: Store, other: Store) -> bool:
     return held[0].keys() == held[1].keys() and all(
         np.array_equal(to_numpy(array), to_numpy(held[1][name])) for name, array in held[0].items()
     )
-
-
-def required_extras(
-    store: Store, shape: tuple[int, ...], *, law: str | Law = "sphere", seed: int, trial: int, dtype: str = "float64"
-) -> dict[str, FloatArray]:
-    """Return the extras that the store cannot do without: rows like the keys', of that shape, but independent.
-
-    Raises InputError for an extra that is no such row, which has no law.
-    """
-    found = {}
-    for extra in store.traits.extras:
-        if not extra.required:
-            continue
-        if extra.shape != ("n", "d_k"):
-            raise InputError(
-                f"{store.name} needs `{extra.name}` ({extra.meaning}), which has no law; give it a default."
-            )
-        rows = key_law(law).draw(stream(seed, extra.name, trial), int(np.prod(shape[:-1])), shape[-1])
-        found[extra.name] = rows.reshape(shape).astype(dtype)
-    return found

@@ -24,6 +24,7 @@ from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs, key_law
 from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.lab.extras import drawn_extras
 from assocmem.lab.keys import SAMPLER, Batch
 from assocmem.lab.plan import FloatArray, LabelledStore, Plan, Trials
 from assocmem.lab.probe import takes_batches
@@ -113,10 +114,11 @@ class Ages(Question):
 
     def ask(self, store: Store, keys: FloatArray, values: FloatArray, plan: Plan, batch: Batch) -> Numbers:
         targets = batch.n - 1 - np.asarray(self.ages)
-        return _asked(store, Pairs(keys, values), keys[..., targets, :], targets, values[..., targets, :])
+        pairs = _pairs(store, keys, values, plan, batch)
+        return _asked(store, pairs, keys[..., targets, :], targets, values[..., targets, :])
 
     def trials(self, plan: Plan, one: LabelledStore, n: int, numbers: Numbers) -> Iterator[Trials]:
-        form = one.store.form(plan.d_k)
+        form = None if plan.extras else one.store.form(plan.d_k)
         for i, age in enumerate(self.ages):
             if "signal" in numbers:
                 known = partial(theory.signal_by_age, form, plan.d_k, age, d_v=plan.d_v)
@@ -148,19 +150,26 @@ class Rewrites(Question):
         rng = stream(plan.seed, "rewritten", batch.first)
         fresh = key_law("sphere").draw(rng, int(np.prod(again.shape[:-1])), plan.d_v)
         fresh = fresh.reshape(*again.shape[:-1], plan.d_v)
-        both = Pairs(np.concatenate([keys, again], axis=-2), np.concatenate([values, fresh], axis=-2))
+        rows = np.concatenate([keys, again], axis=-2), np.concatenate([values, fresh], axis=-2)
+        both = _pairs(store, *rows, plan, batch)
         queries = keys[..., old, :]
         found = _asked(store, both, queries, batch.n + old // 2, fresh[..., old // 2, :])
         if "signal" not in found:
             return found
-        before = _length(own_weights(store, Pairs(keys, values), queries, old), queries.ndim - 1)
+        before = _length(own_weights(store, _first(store, both, batch.n), queries, old), queries.ndim - 1)
         after = _length(own_weights(store, both, queries, old), queries.ndim - 1)
         return {"ratio": found["ratio"], "left": after / before}
 
     def trials(self, plan: Plan, one: LabelledStore, n: int, numbers: Numbers) -> Iterator[Trials]:
         where = {"rewritten": (n + 1) // 2}
         if "left" in numbers:
-            known = partial(theory.old_value_left, one.store.form(plan.d_k), plan.d_k, n, where["rewritten"])
+            known = partial(
+                theory.old_value_left,
+                None if plan.extras else one.store.form(plan.d_k),
+                plan.d_k,
+                n,
+                where["rewritten"],
+            )
             yield _trials(one, n, numbers["left"], "median", where, known, "left", LEFT)
         yield _trials(one, n, numbers["ratio"], "median", where)
 
@@ -180,7 +189,8 @@ class Passes(Question):
         # Every pair has one channel of its own, so that recall is the weights over all its writings.
         over, hot = np.concatenate([keys] * self.times, axis=-2), np.concatenate([np.eye(batch.n)] * self.times)
         state = store.empty(plan.d_k, batch.n, batch=keys.shape[:-2])
-        state = store.write(state, over, np.broadcast_to(hot, (*keys.shape[:-2], *hot.shape)))
+        pairs = _pairs(store, over, np.broadcast_to(hot, (*keys.shape[:-2], *hot.shape)), plan, batch)
+        state = store.write(state, over, pairs.values, **pairs.extras)
         return {"ratio": by_weights(store.recall(state, keys), np.arange(batch.n))}
 
     def trials(self, plan: Plan, one: LabelledStore, n: int, numbers: Numbers) -> Iterator[Trials]:
@@ -204,10 +214,30 @@ def _asked(store: Store, pairs: Pairs, queries: FloatArray, targets: FloatArray,
     """Return the ratio (..., m) by vectors, or by projection, and the signal over that of the first query (..., m)."""
     if store.traits.linear_in_values == "no":
         state = store.empty(queries.shape[-1], wanted.shape[-1], batch=queries.shape[:-2])
-        return {"ratio": by_projection(store.recall(store.write(state, pairs.keys, pairs.values), queries), wanted)}
+        return {
+            "ratio": by_projection(
+                store.recall(store.write(state, pairs.keys, pairs.values, **pairs.extras), queries), wanted
+            )
+        }
     recalls, own, zero = recall_with_own_weights(store, pairs, queries, targets)
     signal = _length(own, queries.ndim - 1)
     return {"ratio": by_vectors(recalls, wanted, own, zero_recall=zero), "signal": signal / signal[..., :1]}
+
+
+def _pairs(store: Store, keys: FloatArray, values: FloatArray, plan: Plan, batch: Batch) -> Pairs:
+    """Return the pairs with the extras that the store takes."""
+    given: dict[str, Any] = {"law": plan.keys, "seed": plan.seed, "trial": batch.first}
+    return Pairs(keys, values, extras=drawn_extras(store, keys, values.shape[-1], plan.extras, **given))
+
+
+def _first(store: Store, pairs: Pairs, n: int) -> Pairs:
+    """Return the first n pairs, with their extras."""
+    axes = {e.name: len(e.shape) for e in store.traits.extras if e.per_pair}
+    extras = {
+        name: x[(..., slice(n), *(slice(None),) * (axes[name] - 1))] if name in axes else x
+        for name, x in pairs.extras.items()
+    }
+    return Pairs(pairs.keys[..., :n, :], pairs.values[..., :n, :], extras=extras)
 
 
 def _length(own: FloatArray, axes: int) -> FloatArray:

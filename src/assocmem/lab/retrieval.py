@@ -18,9 +18,10 @@ from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
 from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.lab.extras import drawn_extras
 from assocmem.lab.keys import NUMBERS_AT_ONCE, SAMPLER
 from assocmem.lab.plan import FloatArray, LabelledStore, StoreLike, all_labelled, row
-from assocmem.lab.probe import required_extras, takes_batches
+from assocmem.lab.probe import takes_batches
 from assocmem.ruler.capacity import Capacity, crossing_of_curve, growth
 from assocmem.ruler.estimate import summarise_shares
 from assocmem.ruler.retrieval import retrieval_definition, top1_right
@@ -221,7 +222,7 @@ def _pairs(store: Store, seed: int, trial: int, n: int, d: int) -> Pairs:
     whole = _drawn.__wrapped__(seed, trial, n, d) if 2 * shared * d > MOST_SHARED else _drawn(seed, trial, shared, d)
     keys, values = whole.keys[:n], whole.values[:n]
     keys = np.where(keys >= 0, np.float32(1), np.float32(-1)) if store.traits.keys == "signs" else keys
-    extras = required_extras(store, keys.shape, seed=seed, trial=trial, dtype="float32")
+    extras = drawn_extras(store, keys, d, seed=seed, trial=trial)
     return Pairs(keys, values, extras=extras)
 
 

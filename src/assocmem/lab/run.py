@@ -38,12 +38,18 @@ def curves(
     workers, progress
         See `kernels.compute.run_tasks`; the rows do not depend on it.
     **settings
-        The other fields of `Plan`: seed, cosines, statistics, d_v, keys, values, experiment.
+        The other fields of `Plan`: seed, cosines, statistics, d_v, keys, values, experiment, extras.
 
     Returns
     -------
     list of dict
-        Columns: see `contract.columns`.
+        Columns: see `contract.columns`. A recall that is not finite counts with an infinite ratio; an M that a store
+        stops with an error has no value, and its `reason` says why.
+
+    Raises
+    ------
+    Exception
+        What a store raised, where nothing else was measured.
 
     Examples
     --------
@@ -53,7 +59,8 @@ def curves(
     """
     named = all_labelled(stores)
     if sampler is None:
-        sums = settings.get("keys", "sphere") == "sphere" and all(one.sigma(d_k, 2) is not None for one in named)
+        plain = settings.get("keys", "sphere") == "sphere" and not settings.get("extras")
+        sums = plain and all(one.sigma(d_k, 2) is not None for one in named)
         sampler = Similarities() if sums else Keys()
     plan = Plan(sampler, named, d_k, tuple(sorted({int(n) for n in memories})), **settings)
     return run(plan, workers=workers, progress=progress)

@@ -213,8 +213,9 @@ def _capacity(
     if any(math.isnan(value) for value in values):
         raise InputError(f"`curve` holds an M without a measurement: {counts[values.index(math.nan)]:g}.")
     found = _Curve(
-        counts, values, [p.low for p in curve], [p.high for p in curve], threshold, dependence, unit == "ratio"
-    )
+        counts, values, [p.low for p in curve], [p.high for p in curve], threshold, dependence, unit == "ratio",
+        [p.failed for p in curve],
+    )  # fmt: skip
     value, low, high, note = found.crossing()
     if value is not None and (low is None or high is None):
         note = "; ".join(filter(None, [note, _why_no_limit(low, high, curve, counts)]))
@@ -274,7 +275,8 @@ class _Curve:
     """Measured values at increasing M with the limits of their intervals, and the threshold that they cross.
 
     dependence: correlation of the errors of points i and i + 1, for every i but the last. adds_in_square: whether
-    values are ratios, to whose square every other memory adds its share.
+    values are ratios, to whose square every other memory adds its share. failed: what is said of recalls
+    that were not finite.
     """
 
     memories: Floats
@@ -284,6 +286,7 @@ class _Curve:
     threshold: float
     dependence: Sequence[float]
     adds_in_square: bool
+    failed: list[str]
 
     def crossing(self) -> tuple[float | None, float | None, float | None, str]:
         """Return value, lower and upper limit, and a note."""
@@ -384,8 +387,8 @@ class _Curve:
             m, n = self.memories[jump], self.memories[jump + 1]
             return (
                 f"between {m:g} and {n:g}: the {unit} jumps from {self.values[jump]:.4g} at M = {m:g} to infinity at "
-                f"M = {n:g}, where a query may give its own memory no weight; other trials may meet that at another M, "
-                "and a median over trials does not hang on it"
+                f"M = {n:g}, where {self.failed[jump + 1] or 'a query may give its own memory no weight'}; other "
+                "trials may meet that at another M, and a median over trials does not hang on it"
             )
         if first <= self.threshold:
             return (
@@ -393,7 +396,7 @@ class _Curve:
             )
         smallest = self.memories[0]
         if math.isinf(first):
-            more = ": a query may give its own memory no weight"
+            more = f": {self.failed[0] or 'a query may give its own memory no weight'}"
         elif smallest <= 2:
             more = ": no other memory fits" if smallest == 2 else ": not even one memory fits"
         else:

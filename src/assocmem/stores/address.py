@@ -40,7 +40,7 @@ def load_store(address: str, **settings: Any) -> Store:
     >>> load_store("assocmem.stores.outer:OuterProduct").name
     'OuterProduct'
     """
-    return _made(address, _found(address), settings)
+    return _made(address, found_at(address), settings)
 
 
 def own_store(what: str | type | Callable[..., Any], **settings: Any) -> Store:
@@ -64,7 +64,7 @@ def settings_taken(what: Any, names: Sequence[str]) -> tuple[str, ...]:
     (('beta',), ())
     """
     if isinstance(what, str) and ":" in what:
-        what = _found(what)
+        what = found_at(what)
     if isinstance(what, str):
         known = {setting.name: setting for setting in entry(what).settings}
     elif inspect.isclass(what) and issubclass(what, Store) and settings_of(what):
@@ -133,7 +133,8 @@ def _misfit(function: Callable[..., Any], *arguments: Any, **settings: Any) -> s
     return None
 
 
-def _found(address: str) -> Any:
+def found_at(address: str) -> Any:
+    """Return the object at `address`, MODULE:NAME, looking in the current directory too; failures in one sentence."""
     name, _, attribute = address.partition(":")
     if not name or not attribute:
         raise InputError(f"{_FORM}; got {address!r}.")

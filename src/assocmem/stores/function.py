@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from functools import cached_property, partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import D_K, D_V, Cost
-from assocmem.contract.errors import AssocmemError, InputError, RecallOverflowError, place_of
+from assocmem.contract.errors import AssocmemError, InputError, RecallOverflowError, defined_at, place_of
 from assocmem.contract.numbers import stream
 from assocmem.contract.recall import Ask, Dense, Recall
 from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Capabilities, Overwrite, Traits
+from assocmem.contract.traits import SIZES, Capabilities, Linear, Overwrite, Traits, crowded
 
 RecallFunction = Callable[[Array, Array, Array], Array]
+WeightsFunction = Callable[[Array, Array], Array]
+FEW, DRAWS = 7, 3
 ONE_HOT_AT_ONCE = 1 << 20
 
 
@@ -28,10 +30,12 @@ ONE_HOT_AT_ONCE = 1 << 20
 class FunctionStore(Store):
     """f(x) = recall(K, V, x): a function of all stored keys (n, d_k), values (n, d_v) and queries (m, d_k).
 
-    State: the pairs. Cost: one call of the function per recall and batch item (and per distinct mask row); its
-    `weights` come from one-hot values, a million numbers at once, and so cost about n^2 / 10^6 calls. The function
-    gets copies, sees n >= 1 pairs in the order of writing, and returns (m, d_v) in the library it was
-    given. Traits are measured on a few random pairs in NumPy; declare them where the function takes other arrays only.
+    State: the pairs. Cost: one call of the function per recall and batch item (and per distinct mask row). Its
+    `weights` come from the function of that name, which gives the weight (m, n) of every pair, so that measurements
+    need no values and have the tight intervals of a store; without one from one-hot values, a million numbers at once,
+    at about n^2 / 10^6 calls. The function gets copies, sees n >= 1 pairs in the order of writing, and returns
+    (m, d_v) in the library it was given. Traits are measured on random pairs in NumPy (`measured_traits`); declare them
+    where a rule's window is wider than what is tried, or the function takes other arrays only.
 
     Raises InputError where the function fails or returns another shape.
 
@@ -50,6 +54,9 @@ class FunctionStore(Store):
     promises: Annotated[
         Traits | None, Help("its traits", none="those that `measured_traits` finds when the store is made")
     ] = None
+    weights: Annotated[
+        WeightsFunction | None, Help("the weights (m, n) of its recall from keys and queries", none="one-hot values")
+    ] = None
 
     equation: ClassVar[str] = "f(x) = recall(K, V, x)"
     summary: ClassVar[str] = ""  # the function's own text says what it does
@@ -57,16 +64,43 @@ class FunctionStore(Store):
 
     def check_together(self) -> None:
         """Measure the traits where none are given; refuse those that no store of this kind can have."""
-        promises = measured_traits(self.function) if self.promises is None else self.promises
+        promises = self._measured() if self.promises is None else self.promises
         if not promises.keeps_pairs or promises.constant_size or promises.extras:
             raise InputError(
                 "`promises` of FunctionStore must say keeps_pairs=True, constant_size=False and no extras."
             )
+        if self.weights is not None and (promises.linear_in_values != "shared" or promises.affine):
+            raise InputError(
+                f"`weights` of FunctionStore are for a recall that is weights @ values; {self.name} is not linear in "
+                "its values with one row of weights for all channels. Leave `weights` out."
+            )
         object.__setattr__(self, "promises", promises)
+
+    def _measured(self) -> Traits:
+        try:
+            return measured_traits(self.function)
+        except (InputError, RecallOverflowError) as error:
+            # A rule may be sound on other pairs than the few on which it is tried.
+            end = "" if str(error).endswith(".") else "."
+            raise type(error)(
+                f"{error}{end} If only some pairs do that, say what it promises: FunctionStore({self.name}, "
+                "promises=Traits(...))."
+            ) from error
 
     @property
     def name(self) -> str:
         return function_name(self.function)
+
+    @property
+    def place(self) -> str:
+        return defined_at(self.function)
+
+    @property
+    def advice(self) -> str:
+        return (
+            f"What {self.name} promises was measured on at most {max(SIZES):,} random pairs, or given; if it promises "
+            f"something else, say so: FunctionStore({self.name}, promises=Traits(...))."
+        )
 
     @property
     def traits(self) -> Traits:
@@ -79,7 +113,7 @@ class FunctionStore(Store):
         return Capabilities(
             masks=True,
             gives=("weights",) if self.traits.linear_in_values == "shared" else (),
-            costly=("weights",),
+            costly=() if self.weights else ("weights",),
             merges="appends",
             selects=True,
             not_merged="a bare function has no mass",
@@ -90,6 +124,8 @@ class FunctionStore(Store):
         return Recall(self._each(state, state["values"], queries, ask.visible), weights)
 
     def _weights(self, state: State, queries: Array, mask: Array | None) -> Array:
+        if self.weights is not None and mask is None:
+            return self._own_weights(state, queries, self.weights)
         xp, n = state.xp, state.n
         step = max(1, ONE_HOT_AT_ONCE // max(1, n))
         rows = xp.arange(n, device=state.device)[:, None]
@@ -100,6 +136,15 @@ class FunctionStore(Store):
             out = self._each(state, onehot, queries, mask)
             parts.append(out - self._each(state, 0 * onehot, queries, mask) if self.traits.affine else out)
         return xp.concat(parts, axis=-1)
+
+    def _own_weights(self, state: State, queries: Array, weights: WeightsFunction) -> Array:
+        xp, m = state.xp, int(queries.shape[-2])
+        lead = ar.broadcast_shapes(tuple(queries.shape[:-2]), state.batch)
+        if state.n == 0 or m == 0 or 0 in lead:
+            return xp.zeros((*lead, m, state.n), dtype=state.dtype, device=state.device)
+        keys, queries = (xp.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (state["keys"], queries))
+        rows = [call_weights(weights, keys[(*at, ...)], queries[(*at, ...)]) for at in np.ndindex(lead)]
+        return xp.reshape(xp.stack(rows), (*lead, m, state.n))
 
     def _each(self, state: State, values: Array, queries: Array, mask: Array | None) -> Array:
         """Call the function for every item of the state's batch broadcast against the queries' leading axes."""
@@ -143,64 +188,70 @@ def function_name(function: Any) -> str:
 
 def call(function: RecallFunction, keys: Array, values: Array, queries: Array) -> Array:
     """Call a recall function on copies; InputError where it fails or returns another shape or library."""
+    wanted = (int(queries.shape[0]), int(values.shape[-1]))
+    return _called(function, {"keys": keys, "values": values, "queries": queries}, wanted, "(m, d_v)")
+
+
+def call_weights(function: WeightsFunction, keys: Array, queries: Array) -> Array:
+    """Call a function of weights on copies; InputError where it fails or returns another shape or library."""
+    return _called(function, {"keys": keys, "queries": queries}, (int(queries.shape[0]), int(keys.shape[0])), "(m, n)")
+
+
+def _called(function: Callable[..., Array], given: Mapping[str, Array], wanted: tuple[int, int], words: str) -> Array:
     name = function_name(function)
     try:
         # Adding zero copies and keeps the gradient, in every library.
-        out = function(keys + 0, values + 0, queries + 0)
+        out = function(*(x + 0 for x in given.values()))
     except AssocmemError:
         raise
     except (Exception, SystemExit) as error:  # a stranger's function may do anything, even leave the program
+        shapes = ", ".join(f"{what} {tuple(x.shape)}" for what, x in given.items())
         raise InputError(
-            f"the function {name} failed on keys {tuple(keys.shape)}, values {tuple(values.shape)}, queries "
-            f"{tuple(queries.shape)}: {type(error).__name__}: {error} ({place_of(error)})"
+            f"the function {name} failed on {shapes}: {type(error).__name__}: {error} ({place_of(error)})"
         ) from error
-    wanted = (int(queries.shape[0]), int(values.shape[-1]))
     got = tuple(out.shape) if hasattr(out, "shape") else type(out).__name__
-    if got != wanted or ar.namespace(out) is not ar.namespace(queries):
+    if got != wanted or ar.namespace(out) is not ar.namespace(given["queries"]):
         raise InputError(
-            f"the function {name} must return an array of shape (m, d_v) = {wanted} in the library of its queries; "
+            f"the function {name} must return an array of shape {words} = {wanted} in the library of its queries; "
             f"got {got} of {type(out).__module__}."
         )
     xp = ar.namespace(out)
-    if xp.isdtype(out.dtype, "real floating") and bool(xp.any(xp.isnan(out))):
-        row = int(xp.argmax(xp.astype(xp.any(xp.isnan(out), axis=-1), xp.int8)))
+    if not xp.isdtype(out.dtype, "real floating") or bool(xp.all(xp.isfinite(out))):
+        return out
+    nan = bool(xp.any(xp.isnan(out)))
+    bad = xp.any(xp.isnan(out) if nan else ~xp.isfinite(out), axis=-1)
+    row, dtype = int(xp.argmax(xp.astype(bad, xp.int8))), ar.dtype_name(out.dtype)
+    if nan:
         raise RecallOverflowError(
             f"the function {name} returned NaN for query {row}, given keys, values and queries without any; it may "
-            "have divided zero by zero, or taken one infinity from another."
+            f"have divided zero by zero, or taken one infinity from another ({defined_at(function)})."
         )
-    return out
+    raise RecallOverflowError(
+        f"the function {name} returned infinity for query {row}: its numbers left the range of {dtype} "
+        f"({defined_at(function)})."
+    )
 
 
 def measured_traits(function: RecallFunction) -> Traits:
-    """Return the traits that a recall function shows on seven random pairs in NumPy float64.
+    """Return the traits that a recall function shows on random pairs in NumPy float64.
 
-    Whether it is linear in the values (after the recall of zero values is subtracted), with which weights;
-    whether the order of pairs matters; what a key written twice recalls. Cost: about a dozen calls.
+    Whether it is linear in the values (after the recall of zero values is subtracted), with which weights, on three
+    draws of 7 pairs and one of 300; whether the order matters, on 7, 40, 300 and 2,100 pairs, and on 40 that share
+    three keys, as rules that look at the nearest pairs tell them apart by their order; what a key written twice
+    recalls. Cost: about 50 calls, two of them with 2,100 pairs.
     """
-    rng = stream(0, "measured traits")
-    keys = rng.standard_normal((7, 5))
-    keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
-    queries = 0.7 * keys[:6] + 0.3 * keys[1:]
-    first, second = rng.standard_normal((7, 3)), rng.standard_normal((7, 3))
-
-    def recall(values: Any) -> Any:
-        return ar.to_numpy(call(function, keys, values, queries))
-
-    zero = recall(0 * first)
-    linear = _equal(recall(2 * first - 3 * second) - zero, 2 * (recall(first) - zero) - 3 * (recall(second) - zero))
-    shared: Literal["shared", "per-channel", "no"] = "no"
+    few = [_Tried(function, seed, FEW) for seed in range(DRAWS)]
+    many = [_Tried(function, 0, n) for n in SIZES]
+    zero = few[0].zero
+    linear = all(one.superposes() for one in (*few, many[1]))
+    shared: Linear = "no"
     if linear:
-        rows = []
-        for c in range(3):
-            values = np.zeros((7, 3))
-            values[:, c] = first[:, 0]
-            rows.append((recall(values) - zero)[:, c])
-        shared = "shared" if all(_equal(row, rows[0]) for row in rows) else "per-channel"
-    overwrite = _rewrite(function, keys[:1], first[:2])
-    back = ar.to_numpy(call(function, keys[::-1], first[::-1], queries))
+        shared = "shared" if all(one.channels_alike() for one in few) else "per-channel"
+    overwrite = _rewrite(function, few[0].keys[:1])
+    invariant = overwrite in ("adds", "averages") and all(one.same_reversed() for one in (*few, *many))
     return Traits(
         linear_in_values=shared,
-        permutation_invariant=_equal(back, recall(first)) and overwrite in ("adds", "averages"),
+        permutation_invariant=invariant and _Tried(function, 0, SIZES[0], crowded(SIZES[0])).same_reversed(),
         overwrite=overwrite,
         constant_size=False,
         keeps_pairs=True,
@@ -208,16 +259,64 @@ def measured_traits(function: RecallFunction) -> Traits:
     )
 
 
-def _rewrite(function: RecallFunction, key: Any, values: Any) -> Overwrite:
-    alone = [ar.to_numpy(call(function, key, values[i : i + 1], key)) for i in (0, 1)]
-    both = ar.to_numpy(call(function, np.concatenate([key, key]), values, key))
-    if _equal(both, alone[0] + alone[1]):
-        return "adds"
-    if _equal(both, (alone[0] + alone[1]) / 2):
+class _Tried:
+    """A function on n random pairs: keys (n, 5) of unit length, two sets of values (n, 3), six queries near keys."""
+
+    def __init__(self, function: RecallFunction, seed: int, n: int, rows: tuple[int, ...] = ()) -> None:
+        rng = stream(seed, "measured traits", n)
+        keys = rng.standard_normal((n, 5))
+        self.keys = keys / np.linalg.norm(keys, axis=-1, keepdims=True)
+        self.queries = 0.7 * self.keys[:6] + 0.3 * self.keys[1:7]
+        if rows:
+            self.keys = self.keys[list(rows)]
+        self.first, self.second = rng.standard_normal((n, 3)), rng.standard_normal((n, 3))
+        self.function = function
+
+    def recall(self, values: Any) -> Any:
+        return ar.to_numpy(call(self.function, self.keys, values, self.queries))
+
+    @cached_property
+    def zero(self) -> Any:
+        return self.recall(0 * self.first)
+
+    def superposes(self) -> bool:
+        """Say whether the recall of 2 V1 - 3 V2 is 2 recall(V1) - 3 recall(V2), less what zeros recall."""
+        apart = 2 * (self.recall(self.first) - self.zero) - 3 * (self.recall(self.second) - self.zero)
+        return _equal(self.recall(2 * self.first - 3 * self.second) - self.zero, apart)
+
+    def channels_alike(self) -> bool:
+        """Say whether the same numbers in any one channel are recalled alike."""
+        rows = []
+        for c in range(3):
+            values = np.zeros_like(self.first)
+            values[:, c] = self.first[:, 0]
+            rows.append((self.recall(values) - self.zero)[:, c])
+        return all(_equal(row, rows[0]) for row in rows)
+
+    def same_reversed(self) -> bool:
+        """Say whether the same pairs in the reverse order are recalled alike."""
+        back = call(self.function, self.keys[::-1], self.first[::-1], self.queries)
+        return _equal(ar.to_numpy(back), self.recall(self.first))
+
+
+def _rewrite(function: RecallFunction, key: Any) -> Overwrite:
+    """Return by which law a key (1, d_k) that was written twice is recalled, by the shares of both values."""
+
+    def share(*values: float) -> float:
+        column = np.array(values)[:, None]
+        keys = np.repeat(key, len(values), axis=0)
+        found = call(function, keys, column, key), call(function, keys, 0 * column, key)
+        return float(ar.to_numpy(found[0])[0, 0] - ar.to_numpy(found[1])[0, 0])
+
+    alone, one, two = share(1.0), share(1.0, 0.0), share(0.0, 1.0)
+    near = 1e-7 * max(abs(alone), 1e-3)
+    if abs(one - alone) <= near:
+        return "adds" if abs(two - alone) <= near else "keeps" if abs(two) <= near else "mixes"
+    if abs(one) <= near:
+        return "replaces"
+    if abs(one - two) <= near:
         return "averages"
-    if _equal(both, alone[0]):
-        return "keeps"
-    return "replaces" if _equal(both, alone[1]) else "decays"
+    return "decays" if 0 < one < two else "mixes"
 
 
 def _equal(a: Any, b: Any) -> bool:
