@@ -234,11 +234,11 @@ def test_a_saved_comparison_is_extended_by_its_like_alone(tmp_path, found):
         compare(["gelu"], 8, extend=found, seed=1, **QUICK)
     with pytest.raises(InputError, match=r"measured with precision = 0\.15, and this asks for 0\.02"):
         compare(["gelu"], 8, extend=found)
-    with pytest.raises(
-        InputError, match="`extend` is no comparison, so that it cannot be extended; it is called 'other'"
-    ):
-        compare(["gelu"], 8, extend=Results("other", found.rows, found.header), **QUICK)
+    with pytest.raises(InputError, match="`extend` is no comparison, so that it cannot be extended: <Results 'other'"):
+        compare(["gelu"], 8, extend=Results("other", found.rows), **QUICK)
     path = found.save(tmp_path / "comparison.ndjson")
+    assert len(compare(["gelu"], 8, extend=path, **QUICK)) == 7
+    assert len(found) == 6
     with pytest.raises(InputError, match=r"comparison\.ndjson was measured with quantity = capacity"):
         compare(["gelu"], 8, out=tmp_path, quantity="retrieval", **QUICK)
     path.write_bytes(path.read_bytes()[:-400])

@@ -1,4 +1,4 @@
-"""The example notebook runs from top to bottom and draws the page's figures."""
+"""The example notebooks run from top to bottom: the page's figures, and measuring in Python."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from assocmem.page.sections.bars import COUNTS, page_keys
 nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
 nbclient = pytest.importorskip("nbclient", reason="needs nbclient")
 pytest.importorskip("ipykernel", reason="needs ipykernel")
-NOTEBOOK = Path(__file__).parent.parent / "examples" / "explore.ipynb"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(name):
+    """Return the outputs of a notebook's cells of code."""
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
 
 
 @pytest.fixture(scope="module")
 def outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    return [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    return run("explore.ipynb")
 
 
 @pytest.mark.filterwarnings("ignore")  # of the notebook machinery
@@ -40,6 +45,20 @@ def test_its_bars_are_the_pages(outputs):
     assert np.allclose(np.linalg.norm(page_keys(64, 0), axis=1), 1)
 
 
-def test_it_is_stored_without_outputs():
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+@pytest.mark.filterwarnings("ignore")  # of the notebook machinery
+def test_a_session_compares_draws_saves_loads_and_extends():
+    outputs = run("measure.ipynb")
+    assert all(output.output_type != "error" for cell in outputs for output in cell)
+    shown = [output.data for cell in outputs for output in cell if "data" in output]
+    html = [data["text/html"] for data in shown if "text/html" in data and "<table" in data["text/html"]]
+    assert "squared-relu" in html[0]
+    assert all(word in html[1] for word in ("sharpened", "95 % interval", "numbers held", "multiply-adds", "theory"))
+    assert sum("application/vnd.vegalite" in str(data) or "vega-lite" in str(data) for data in shown) == 2
+    text = "".join(output.get("text", "") for cell in outputs for output in cell)
+    assert "9 cells, then 12 and the old ones are the same: True" in text
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted(EXAMPLES.glob("*.ipynb"))])
+def test_it_is_stored_without_outputs(name):
+    notebook = nbformat.read(EXAMPLES / name, as_version=4)
     assert all(not cell.outputs and cell.execution_count is None for cell in notebook.cells if cell.cell_type == "code")

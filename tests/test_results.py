@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from assocmem.contract import files, results
-from assocmem.contract.errors import FileFormatError, InputError
+from assocmem.contract.errors import FileFormatError, InputError, MissingExtraError
 from assocmem.contract.results import Results, header_for, plain
 
 
@@ -185,3 +186,85 @@ def test_signs_at_which_texts_may_be_split_read_back(tmp_path, kind, sign):
     again = Results.load(table.write(tmp_path, [kind])[0])
     assert again.rows == table.rows
     assert again.header == table.header
+
+
+# ---------------------------------------------------------------------- shown, drawn, handed on
+
+
+def capacities(**header: object) -> Results:
+    rows = tuple(
+        {"label": label, "quantity": "capacity", "d_k": d, "value": v, "low": v and v - 1, "high": v and v + 2,
+         "theory": None, "reason": "" if v else "no <pairs>", "seed": 0}
+        for label, d, v in (("relu", 16, 33.0), ("relu", 32, 65.0), ("mine", 16, None), ("mine", 32, 20.0))
+    )  # fmt: skip
+    behind = ({"label": "relu", "quantity": "ratio", "d_k": 16, "n_memories": 4, "value": 0.5},)
+    return Results("capacity", rows + behind, header)
+
+
+def test_it_prints_sentences_answers_and_the_table_of_the_answer():
+    found = capacities(
+        words=["A sentence."], facts={"sharpness": 11.31371, "feasible": True}, notes=["A note."],
+        table=["label", "d_k", "value", "interval", "theory", "seed"],
+    )  # fmt: skip
+    assert str(found).split("\n") == [
+        "A sentence.", "sharpness  11.31", "feasible   yes", " store  d_k  capacity    95 % interval",
+        " ─────────────────────────────────────", " relu    16  33               32 to 35",
+        " relu    32  65               64 to 67", " mine    16  no <pairs>              –",
+        " mine    32  20               19 to 22", "In all rows seed = 0.", "A note.",
+    ]  # fmt: skip
+    assert repr(found) == "<Results 'capacity': 5 rows>"
+    assert repr(found.where(label="relu", d_k=16)) == "<Results 'capacity': relu, d_k = 16, 33 (32 to 35)>"
+    html = found._repr_html_()
+    assert "no &lt;pairs&gt;" in html
+    assert html.count("<tr>") == 1 + 2 + 1 + 4
+    assert str(Results("none", ())) == ""
+
+
+def test_the_numbers_of_an_answer_of_one_row_and_no_other():
+    one = capacities().where(label="relu", d_k=16)
+    assert (one.value, one.low, one.high, one.theory, one.ok, len(one.answer)) == (33.0, 32.0, 35.0, None, True, 1)
+    assert capacities().where(label="mine", d_k=16).value is None
+    with pytest.raises(InputError, match="`value` wants an answer of one row; this one has 4"):
+        _ = capacities().value
+    assert not Results("check", ({"check": "a", "passed": True}, {"check": "b", "passed": False})).ok
+
+
+def test_other_libraries_take_it_and_pandas_needs_nothing_else(monkeypatch):
+    found, frame = capacities(), capacities().frame()
+    arrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    assert found.to_arrow().equals(arrow.table(frame))
+    pytest.importorskip("pandas", reason="needs pandas")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    table = found.to_pandas()
+    assert table["value"].tolist()[:2] == frame["value"].to_list()[:2] == [33.0, 65.0]
+    assert np.isnan(table["value"][2])
+    assert (list(table.columns), len(table)) == (frame.columns, 5)
+    with pytest.raises(MissingExtraError, match=r"pyarrow is not installed; `pip install pyarrow` adds it"):
+        found.to_arrow()
+
+
+def test_it_draws_what_differs_and_saves_it_by_its_ending(tmp_path):
+    found = capacities()
+    layers = found.plot().to_dict()
+    assert layers["title"] == "Capacity against key width d_k"
+    assert layers["layer"][0]["encoding"]["y"]["title"] == "capacity (memories)"
+    assert layers["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["relu", "mine"]
+    marks = [layer["mark"]["type"] for layer in layers["layer"]]
+    assert marks == ["line", "rule", "point"]  # joined, intervals, measured
+    assert found.plot(title="Mine", x_title="width").to_dict()["layer"][0]["encoding"]["x"]["title"] == "width"
+    rows = tuple(row | {"theory": 40.0} for row in found.rows)
+    one = Results("capacity", rows).where(d_k=16, quantity="capacity").plot().to_dict()
+    assert one["title"] == "Capacity, d_k = 16"
+    assert {row["what"] for rows in one["datasets"].values() for row in rows if "what" in row} == {
+        "exact theory", "measured, 95 % interval",
+    }  # fmt: skip
+    with pytest.raises(
+        InputError, match="nothing to draw of 'retrieval': no row has a number of it; there are rows of"
+    ):
+        found.plot("retrieval")
+    kinds = {"a.png": b"\x89PNG", "a.svg": b"<svg", "a.pdf": b"%PDF", "a.csv": b"# {", "a.ndjson": b'{"he'}
+    for name, begins in kinds.items():
+        assert found.save(tmp_path / name).read_bytes().startswith(begins)
+    width = int.from_bytes((tmp_path / "a.png").read_bytes()[16:20], "big")
+    assert width > 2 * 620  # two dots for a unit of length
+    assert Results.load(tmp_path / "a.csv").rows == Results.load(tmp_path / "a.ndjson").rows

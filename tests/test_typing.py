@@ -20,6 +20,13 @@ from assocmem.sharpness import LogN
 reveal_type(assocmem.Memory)  # type
 reveal_type(assocmem.capacity("softmax", 64).value)  # float
 reveal_type(assocmem.stores.SoftmaxAttention)  # type
+found = assocmem.compare(["softmax", "relu"], d_k=[16, 32], beta=[4, 8], quick=True)
+reveal_type(found)  # type
+reveal_type(assocmem.check("softmax").ok)  # type
+reveal_type(assocmem.Results.load("a.ndjson").frame())  # type
+reveal_type(assocmem.curves(["relu"], 64, [16], seed=1).words)  # type
+assocmem.compare(["softmax"], quantity="size")  # error: quantity
+assocmem.design(64, 1e6, 1.0).sharpness  # error: sharpness
 memory = Memory("softmax", beta=8.0)
 memory = Memory("softmax", d_k=3, d_v=2, batch=(4,))
 memory = Memory("softmax", sharpness=LogN(1024, 8.0))

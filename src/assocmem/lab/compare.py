@@ -103,7 +103,7 @@ def compare(
     quick: bool = False,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
-    extend: Results | None = None,
+    extend: Results | str | os.PathLike[str] | None = None,
     workers: Workers = None,
     progress: Progress | None = None,
     **settings: Any,
@@ -136,8 +136,8 @@ def compare(
     out : path, optional
         A folder that keeps every cell as it is finished, and at the end the table as CSV and the chart. Called again,
         it measures only the cells that are not there.
-    extend : Results, optional
-        An earlier comparison: its cells are kept, and only new ones are measured.
+    extend : Results or path, optional
+        An earlier comparison, or the file that it was saved to: its cells are kept, and only new ones are measured.
     workers, progress
         See `kernels.compute.run_tasks`: any executor of concurrent.futures. Results do not depend on it.
     **settings : value or list of values
@@ -361,16 +361,18 @@ def _cell_of(rows: Iterable[Row], cell: Cell) -> list[Row]:
     return [row for row in rows if _place(row) == cell.place]
 
 
-def _saved(folder: Path | None, extend: Results | None, how: How) -> tuple[Row, ...]:
+def _saved(folder: Path | None, extend: Results | str | os.PathLike[str] | None, how: How) -> tuple[Row, ...]:
     """Return the rows of an earlier comparison; InputError where it was made in another way."""
     path = None if folder is None else folder / f"{NAME}.{TABLES[0]}"
-    found = [] if extend is None else [(extend, "`extend`")]
+    found = []
+    if extend is not None:
+        found.append((extend, "`extend`") if isinstance(extend, Results) else (Results.load(extend), str(extend)))
     if path is not None and path.exists():
         found.append((Results.load(path), str(path)))
     for earlier, where in found:
         before, now = (earlier.header.get("config") or {}).get("how"), plain(how)
-        if earlier.name != NAME or not isinstance(before, Mapping):
-            raise InputError(f"{where} is no comparison, so that it cannot be extended; it is called {earlier.name!r}.")
+        if not isinstance(before, Mapping):
+            raise InputError(f"{where} is no comparison, so that it cannot be extended: {earlier!r}.")
         for name in ("quantity", "seed", *COUNTS[how.quantity]):
             if before.get(name) != (value := now[name]):
                 raise InputError(
@@ -388,7 +390,7 @@ def _results(
 ) -> Results:  # fmt: skip
     labels = list(dict.fromkeys(label for label, *_ in order))
     places = sorted(table, key=lambda place: (labels.index(place[0]), place[1], -place[2]))
-    rows = tuple(row for place in places for row in table[place])
+    rows = tuple(dict(row) for place in places for row in table[place])
     exponents = [] if how.quantity == "ratio" else list(_with_exponents(rows))
     header = header_for(config={"how": how}, seed=how.seed, seconds=seconds, definitions=meanings(rows) | WORDS)
     words = [_sentence(rows, places, how), *exponents, *said]
