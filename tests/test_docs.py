@@ -24,6 +24,7 @@ import assocmem
 from assocmem import stores, theory
 from assocmem.checks import contract
 from assocmem.cli import app
+from assocmem.cli.terminal import StoreCommand
 from assocmem.contract.errors import InputError
 from assocmem.maps.activations import Constant
 from assocmem.stores import entry, make_store
@@ -100,6 +101,17 @@ def test_the_readmes_rule_keeps_the_contract(tmp_path, monkeypatch):
     assert report.failures == (), report.text()
 
 
+def test_the_readmes_measurements_run_and_are_compared_saved_and_extended(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(example("measured"), names)
+    assert names["found"].theory == pytest.approx(726.3, abs=0.05)
+    assert "726.3" in README
+    assert names["found"].low < 726.3 < names["found"].high
+    assert (len(names["compared"]), len(names["more"])) == (6, 10)
+    assert "multiply-adds" in capsys.readouterr().out
+
+
 def test_the_readmes_capacities_are_those_of_theory():
     claim = re.search(r"linearly holds (\d+) memories.* ([\d,]+), read through.* ([\d.]+) million", README, re.S)
     linear, squared = (theory.capacity(make_store(key).form(64), 64).value for key in ("outer-product", "squared-relu"))
@@ -138,7 +150,7 @@ def test_every_command_in_a_document_exists_with_its_options(page, line):
         return
     assert words[0] in commands, page
     taken = {"--help"}.union(*((*param.opts, *param.secondary_opts) for param in commands[words[0]].params))
-    if words[0] in ("capacity", "check"):
+    if isinstance(commands[words[0]], StoreCommand):
         taken |= {f"--{setting.name.replace('_', '-')}" for key in stores.names() for setting in entry(key).settings}
     for word in words[1:]:
         assert not word.startswith("--") or word.partition("=")[0] in taken, word

@@ -13,6 +13,7 @@ from assocmem.cli.terminal import (
     made_store,
     print_json,
     print_pairs,
+    print_results,
     print_table,
     settings_from,
     user_code,
@@ -85,17 +86,18 @@ def cite(store: StoreName) -> None:
 
 def check(store: StoreName, others: Others = [], as_json: Json = False) -> None:  # noqa: B006  (typer reads it)
     """Run the store contract on a store; exit status 1 and the reasons in words where it fails."""
-    from assocmem.checks import contract
+    from assocmem.lab.answers import check as checked
 
     made = made_store(store, **settings_from(others))
     with user_code(store):
-        report = contract.check(made)
+        found = checked((store, made))
     if as_json:
-        failures = [{"check": f.check, "message": f.message} for f in report.failures]
-        print_json({"store": store, "passed": list(report.passed), "failures": failures}, DEFINITIONS)
+        failures = [{name: row[name] for name in ("check", "message")} for row in found if not row["passed"]]
+        passed = [row["check"] for row in found if row["passed"]]
+        print_json({"store": store, "passed": passed, "failures": failures}, DEFINITIONS)
     else:
-        print(report.text())
-    if report.failures:
+        print_results(found)
+    if not found.ok:
         raise typer.Exit(1)
 
 

@@ -224,6 +224,6 @@ def check(store: StoreLike, *, xp: Any = None, only: str | tuple[str, ...] | Non
     report = contract.check(one.store, xp=xp, only=only)
     rows: list[Row] = [{"label": one.label, "check": name, "passed": True, "message": ""} for name in report.passed]
     rows += [{"label": one.label, "check": f.check, "passed": False, "message": f.message} for f in report.failures]
-    said = {"words": [line for line in report.text().split("\n") if line], "table": ()}
+    said = {"words": report.text().split("\n"), "table": ()}
     asked = {"store": one.label, "only": only}
     return results("check", rows, asked, time.perf_counter() - began, said)
