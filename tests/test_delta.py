@@ -120,6 +120,16 @@ def test_large_scans_in_threads_equal_the_loop(monkeypatch: pytest.MonkeyPatch) 
     assert difference(state["W"], W) < DOUBLE
 
 
+@pytest.mark.parametrize("decay", [0.6, 0.5, 0.3, 0.21, 0.2])
+def test_decays_whose_product_leaves_the_digits_of_float32_equal_the_loop(decay: float) -> None:
+    keys, values, queries = (x.astype(np.float32) for x in _rows(14, 130))
+    extras = {
+        "strength": np.ones((2, 130), np.float32),
+        "decay": np.full((2, 130), decay, np.float32),
+    }  # over 64 pairs down to 1e-45, which keeps no digit
+    _check_forms(GatedDeltaNet(), keys, values, queries, SINGLE, **extras)
+
+
 def test_log_decay_says_the_same_as_decay() -> None:
     keys, values, queries = _rows(10, 130)
     log_decay = np.random.default_rng(11).choice([0.0, -1e-4, -1.0, -200.0, -2000.0, -np.inf], (2, 130))

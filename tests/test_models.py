@@ -186,6 +186,15 @@ def test_windows_and_scalings_are_told_by_the_settings(saved):
     assert open_network(saved("qwen2")[1]).attention(0).window is None
 
 
+@pytest.mark.parametrize("name", [name for name, kind in HUGGING_FACE.items() if kind.full_every > 1])
+def test_older_configurations_have_full_attention_where_transformers_has_it(saved, name):
+    kinds = needed("transformers").AutoConfig.for_model(name, num_hidden_layers=13).layer_types
+    opened = open_network(saved(name)[1])
+    older = {key: value for key, value in opened.checkpoint.settings.items() if key != "layer_types"}
+    object.__setattr__(opened.checkpoint, "settings", older)
+    assert [opened._window(layer) is None for layer in range(13)] == [kind == "full_attention" for kind in kinds]
+
+
 def test_pairs_have_a_column_for_biases_and_queries_one_for_it(saved):
     for name in ("bert", "llama", "qwen2"):
         mlp = open_network(saved(name)[1]).mlp(0)

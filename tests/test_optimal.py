@@ -234,6 +234,15 @@ def test_rank_survives_a_long_stream_in_single_precision():
     np.testing.assert_allclose(STORE.solution(state), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("share", "more", "rank"), [(1e-4, 0, 2), (5e-7, 0, 1), (1e-4, 400_000, 1), (6e-4, 2_000_000, 2)], ids=str
+)
+def test_the_rounding_of_a_long_stream_counts_up_to_half_the_digits(share, more, rank):
+    keys = np.zeros((2 + more, 2), np.float32)
+    keys[0, 0], keys[1, 1] = 1, share
+    assert STORE.rank(written(keys, keys[:, :1])) == rank
+
+
 def test_half_and_mixed_precision_solve_in_single_at_least():
     keys, values = drawn(19, 20, 6)
     expected = keys @ np.linalg.pinv(keys) @ values

@@ -211,6 +211,35 @@ def test_ridge_at_the_ends():
         ratio(LeastSquares(-1.0), 64, 30)
 
 
+def inverse_trace_in_the_plane(n, terms=40):
+    """E tr S^-1 of S = sum k k^T over n uniform unit keys in the plane, by the moments of a random walk of n steps.
+
+    With eigenvalues (n +- R)/2, R the length of sum e^(2iθ): tr S^-1 = 4 n / (n^2 - R^2), and E R^(2k) / (k!)^2 is the
+    coefficient of x^k in (sum x^j / (j!)^2)^n.
+    """
+    step, total = [1 / math.factorial(j) ** 2 for j in range(terms)], [1.0] + [0.0] * (terms - 1)
+    for _ in range(n):
+        total = [math.fsum(total[i] * step[k - i] for i in range(k + 1)) for k in range(terms)]
+    return 4 * math.fsum(c * math.factorial(k) ** 2 / n ** (2 * k + 1) for k, c in enumerate(total))
+
+
+@pytest.mark.parametrize("n", [16, 30, 60])
+def test_noisy_queries_above_d_are_right_to_second_order_in_the_plane(n):
+    squares = [ratio(OPTIMAL, 2, n, cosine=cosine).value ** 2 for cosine in (0.8, 0.5)]
+    v = 2 * (n - 2) / (4 * n * n)
+    found = (squares[1] - squares[0]) / (1 / 0.25 - 1 / 0.64) + n / 2 - 1 - v  # (M/d)^2 (1 - 1/M) E tr S^-1
+    wanted = n * n / 4 * (1 - 1 / n) * inverse_trace_in_the_plane(n)
+    assert 10 < (found / wanted - 1) * n**3 < 16  # of third order: at another second order it grows like M
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 5000])
+@pytest.mark.parametrize("cosine", [1.0, 0.5])
+def test_a_ridge_beyond_all_keys_is_the_outer_product_without_a_step(n, cosine):
+    outer = math.sqrt((n - 1) / 64) / cosine
+    for ridge in (1e15, 1e19, 1e21, 1e300):
+        assert ratio(LeastSquares(ridge), 64, n, cosine=cosine).value == pytest.approx(outer, rel=1e-9)
+
+
 @pytest.mark.parametrize("d", [3, 16, 64, 4096])
 @pytest.mark.parametrize("cosine", [0.999, 0.9, 0.3, -0.7, 1e-20])
 @pytest.mark.parametrize("wanted", [0.1, 1.0, 30.0])
