@@ -195,6 +195,12 @@ def test_raw_rows_do_not_lose_a_column_unnoticed():
         Preparation.fit(rows).apply(np.array([[1.0, 3.0]]))
 
 
+@pytest.mark.parametrize(("n", "d", "rank"), [(100, 2, 2), (200_000, 2, 1)])
+def test_more_rows_leave_more_rounding_in_a_direction(n, d, rank):
+    rows = stream(0, "many", n).standard_normal((n, d)) * [1, 1e-6]  # its share of the variance: 1e-12, above d eps
+    assert Preparation.fit(rows, "whitened").rank == rank
+
+
 def test_a_stated_tolerance_and_shrinkage_are_used():
     fit_on = mixed("fit", 300)
     variances = np.sort(np.linalg.eigvalsh(np.cov(fit_on.T)))[::-1]

@@ -195,6 +195,13 @@ def test_older_configurations_have_full_attention_where_transformers_has_it(save
     assert [opened._window(layer) is None for layer in range(13)] == [kind == "full_attention" for kind in kinds]
 
 
+@pytest.mark.parametrize("name", [name for name, kind in HUGGING_FACE.items() if kind.defaults])
+def test_what_a_configuration_leaves_out_is_what_transformers_takes(saved, name):
+    network, folder = saved(name)
+    live = {getattr(part, "eps", None) or getattr(part, "variance_epsilon", None) for part in network.modules()}
+    assert live - {None} == {open_network(folder).mlp(0).norm.epsilon}
+
+
 def test_pairs_have_a_column_for_biases_and_queries_one_for_it(saved):
     for name in ("bert", "llama", "qwen2"):
         mlp = open_network(saved(name)[1]).mlp(0)

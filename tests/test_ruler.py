@@ -11,6 +11,7 @@ from assocmem.contract.errors import InputError, NonFiniteError
 from assocmem.contract.estimate import Estimate
 from assocmem.contract.numbers import stream
 from assocmem.inputs import draw_pairs, unit_rows
+from assocmem.ruler.capacity import _dependence
 from assocmem.stores.outer import OuterProduct
 
 RNG = np.random.default_rng(11)
@@ -708,3 +709,18 @@ REFUSED = [
 def test_what_cannot_be_measured_is_refused_in_words(function, given, settings, words):
     with pytest.raises((InputError, NonFiniteError), match=words):
         function(*given, **settings)
+
+
+def test_the_dependence_of_neighbouring_points_is_that_of_what_the_statistic_averages():
+    a = np.array([0.1, 0.2, 0.4, 3.0, 1.0, 0.3, 0.5])
+    b = np.array([0.2, 0.1, 0.9, 2.0, 2.5, 0.1, 0.4])
+    wanted = {
+        "rms": np.corrcoef(a**2, b**2)[0, 1],
+        "mean": np.corrcoef(a, b)[0, 1],
+        "median": np.corrcoef(np.sign(a - np.median(a)), np.sign(b - np.median(b)))[0, 1],
+    }
+    for statistic, correlation in wanted.items():
+        found = _dependence(np.stack([a, b, np.full(7, 2.0)], axis=1), statistic)
+        assert found == [pytest.approx(correlation), 1.0]  # without scatter the numbers do not tell: 1
+    assert len({round(x, 3) for x in wanted.values()}) == 3
+    assert _dependence(np.stack([a, 3 - b], axis=1), "mean") == [0.0]
