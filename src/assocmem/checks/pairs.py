@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from assocmem.checks.harness import Drawn, Findings, Harness, Numbers, check
-from assocmem.contract.form import KernelSum
 
 
 @check("mask-hides-all", "a query that sees nothing recalls zeros; the other queries are untouched")
@@ -53,9 +52,10 @@ def _as_if_stored(harness: Harness, drawn: Drawn, seen: list[int], queries: Numb
     """
     alone = harness.answer(drawn.rows(seen), queries)
     form = harness.store.form(harness.d_k)
-    if not isinstance(form, KernelSum) or form.at(drawn.n, harness.d_k) == form.at(len(seen), harness.d_k):
+    sigma = None if form is None else form.of_keys(drawn.n, harness.d_k)
+    if form is None or sigma is None or sigma == form.of_keys(len(seen), harness.d_k):
         return alone
-    weights = harness.read(form.at(drawn.n, harness.d_k)(harness.give(queries @ drawn.keys[seen].T)))
+    weights = harness.read(sigma(harness.give(queries @ drawn.keys[seen].T)))
     if form.normalised:
         weights = weights / weights.sum(axis=-1, keepdims=True)
     counted: Numbers = weights @ drawn.values[seen]

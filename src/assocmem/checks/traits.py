@@ -9,7 +9,6 @@ import numpy as np
 
 from assocmem.checks.harness import WITNESS, Drawn, Findings, Harness, Numbers, check
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import KernelSum
 from assocmem.contract.traits import SIZES, crowded
 
 
@@ -207,12 +206,13 @@ def similarity(harness: Harness) -> Findings:
     """Compute V^T σ(K x) in NumPy at two sizes."""
     for n in (1, 5, 20):
         form = harness.store.form(harness.d_k)
-        if not isinstance(form, KernelSum) or form.sigma is None:
+        sigma = None if form is None else form.of_keys(n, harness.d_k)
+        if form is None or sigma is None:
             return
         drawn = harness.draw(n, extras="plain")
         queries = harness.queries(drawn.keys, 6)
         try:
-            weights = harness.read(form.at(n, harness.d_k)(harness.give(queries @ drawn.keys.T)))
+            weights = harness.read(sigma(harness.give(queries @ drawn.keys.T)))
         except InputError:
             return  # σ at infinite sharpness is a limit, not a function
         if form.normalised:

@@ -29,6 +29,20 @@ class Form(WithSettings):
         """Return the σ by which pairs are weighed in a sum over n of them, keys of width d_k; None for other forms."""
         return None
 
+    def of_keys(self, n: float, d_k: int) -> Any:
+        """Return the same σ where it is that of the similarity with the key alone: recall is V^T σ(K x)."""
+        return None if self.gated else self.at(n, d_k)
+
+    @property
+    def normalised(self) -> bool:
+        """Whether a sum is divided by that of the weights."""
+        return False
+
+    @property
+    def depends_on_n(self) -> bool:
+        """Whether σ changes with the number of memories."""
+        return False
+
 
 @dataclass(frozen=True)
 class KernelSum(Form):

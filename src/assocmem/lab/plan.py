@@ -12,7 +12,6 @@ import numpy as np
 from assocmem import stores, theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
-from assocmem.contract.form import KernelSum
 from assocmem.contract.numbers import is_whole
 from assocmem.contract.results import Row
 from assocmem.contract.store import Store
@@ -40,8 +39,7 @@ class LabelledStore:
     def sigma(self, d_k: int, n_memories: float) -> Activation | None:
         """Return σ where recall of that many pairs is V^T σ(K x), else None."""
         form = self.store.form(d_k)
-        found = form.sigma if isinstance(form, KernelSum) else None
-        return None if found is None else found.at(n_memories, d_k)
+        return None if form is None else form.of_keys(n_memories, d_k)
 
     def beta(self, d_k: int, n_memories: float) -> float | None:
         """Return the sharpness at that many memories, None for stores that have none."""
@@ -51,7 +49,7 @@ class LabelledStore:
     def changes_with_n(self, d_k: int) -> bool:
         """Say whether σ depends on the number of memories (a sharpness policy)."""
         form = self.store.form(d_k)
-        return isinstance(form, KernelSum) and form.sigma is not None and form.sigma.depends_on_n
+        return form is not None and form.depends_on_n
 
 
 StoreLike: TypeAlias = LabelledStore | Store | str | tuple[str, Store] | type[Store] | Callable[..., Any]

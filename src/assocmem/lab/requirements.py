@@ -8,7 +8,7 @@ import numpy as np
 
 from assocmem import stores
 from assocmem.contract.errors import InputError
-from assocmem.contract.form import Form, KernelSum
+from assocmem.contract.form import Form
 from assocmem.contract.numbers import is_whole
 from assocmem.contract.store import Store
 from assocmem.lab.probe import counted_state
@@ -61,7 +61,7 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
 
 def _label(key: str, form: Form | None, d_k: int, n_memories: float) -> str:
     """Return the key, with σ where the store has settings that may change it."""
-    sigma = form.at(n_memories, d_k) if isinstance(form, KernelSum) and entry(key).settings else None
+    sigma = form.of_keys(n_memories, d_k) if form is not None and entry(key).settings else None
     return key if sigma is None else f"{key}, σ = {sigma.formula}"
 
 

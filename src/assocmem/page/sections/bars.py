@@ -7,11 +7,11 @@ import numpy as np
 
 from assocmem import theory
 from assocmem.contract.estimate import Prediction
-from assocmem.contract.form import KernelSum
 from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.experiments.shown import CHOICES, EXP2, OPTIMAL, OUTER, SOFTMAX, SQUARED, Shown
 from assocmem.inputs import at_cosine, key_law
+from assocmem.lab.plan import labelled
 from assocmem.page.charts import rounded, short
 from assocmem.page.declare import FILE, SITE, Control, Endpoint, Option, Part, Section
 from assocmem.report.canvas import PALETTE
@@ -71,6 +71,11 @@ def page_query(keys: np.ndarray[Any, Any], cosine: float, draw: int) -> np.ndarr
     return key if cosine == 1.0 else at_cosine(stream(PAGE_SEED, "page query", key.shape[1], draw), key, cosine)
 
 
+def sums(shown: Shown, d_k: int, beta: float) -> bool:
+    """Say whether recall is V^T σ(K x), what a pair weighs being its own affair, up to the normaliser."""
+    return labelled(shown.at(beta)).sigma(d_k, MEMORIES) is not None
+
+
 @lru_cache(maxsize=256)
 def weight_rows(shown: Shown, d_k: int, cosine: float, draw: int, beta: float) -> tuple[np.ndarray[Any, Any], ...]:
     """Return the recall weights (M,) of one query for every M in COUNTS, the target's first.
@@ -79,9 +84,9 @@ def weight_rows(shown: Shown, d_k: int, cosine: float, draw: int, beta: float) -
     """
     store, keys = shown.at(beta), page_keys(d_k, draw)
     query, values, form = page_query(keys, cosine, draw), np.zeros((MEMORIES, 1)), store.form(d_k)
-    if isinstance(form, KernelSum):
+    if sums(shown, d_k, beta):
         row = recall_weights(store, Pairs(keys, values), query)[0]
-        return tuple(row[:m] / row[:m].sum() if form.normalised else row[:m] for m in COUNTS)
+        return tuple(row[:m] / row[:m].sum() if form and form.normalised else row[:m] for m in COUNTS)
     return tuple(recall_weights(store, Pairs(keys[:m], values[:m]), query)[0] for m in COUNTS)
 
 
@@ -96,9 +101,11 @@ def bars(shown: Shown, d_k: int, cosine: float, draw: int, beta: float) -> dict[
     own = [float(row[TARGET]) for row in rows]
     ratios = [float(by_weights(row[None, :], np.array([TARGET]))[0]) for row in rows]
     relative = [row / (row[TARGET] or 1.0) for row in rows]
-    predictions, sums = expected(shown, d_k, cosine, beta), isinstance(shown.at(beta).form(d_k), KernelSum)
+    predictions = expected(shown, d_k, cosine, beta)
     return {
-        **({"row": rounded(relative[-1], 4)} if sums else {"rows": [rounded(r, 4) for r in relative]}),
+        **(
+            {"row": rounded(relative[-1], 4)} if sums(shown, d_k, beta) else {"rows": [rounded(r, 4) for r in relative]}
+        ),
         "ratio": rounded(ratios),
         "expected": [short(p.value) for p in predictions],
         "expected_reason": next((p.reason for p in predictions if p.value is None), ""),

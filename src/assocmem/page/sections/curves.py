@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assocmem import theory
-from assocmem.contract.form import KernelSum, LeastSquares
+from assocmem.contract.form import LeastSquares
 from assocmem.experiments.shown import CHOICES, OPTIMAL, Shown
 from assocmem.lab import run
 from assocmem.lab.keys import Keys
 from assocmem.lab.similarities import Similarities
 from assocmem.page.charts import CURVES, rounded, short
 from assocmem.page.declare import Control, Endpoint, Part, Section
-from assocmem.page.sections.bars import BETA, PAGE_SEED, STORE, WIDTH, expected, expected_capacity
+from assocmem.page.sections.bars import BETA, PAGE_SEED, STORE, WIDTH, expected, expected_capacity, sums
 
 GRID = tuple(sorted({max(2, round(2 ** (k / 2))) for k in range(2, 41)}))
 MEASURED = tuple(2**k for k in range(2, 15, 2))
@@ -26,8 +26,7 @@ def curves(d_k: int, beta: float) -> dict[str, Any]:
     theory: for each store the lists m and ratio. measured: for each store but the optimal one (`optimal`) one list a
     column of COLUMNS; ratio, low and high are the statistic over trials and its 95 % interval.
     """
-    stores = [(one.id, one.at(beta)) for one in CHOICES]
-    labelled = [(name, store) for name, store in stores if isinstance(store.form(d_k), KernelSum)]
+    labelled = [(one.id, one.at(beta)) for one in CHOICES if sums(one, d_k, beta)]
     rows = run.curves(labelled, d_k, MEASURED, Similarities(streams=TRIALS), seed=PAGE_SEED, workers=1)
     return {
         "theory": {one.id: _theory(one, d_k, beta) for one in CHOICES},
