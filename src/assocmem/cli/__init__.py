@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
-from assocmem.cli import comparing, describe, designing, exploring, inspecting, measuring, reproducing
+from assocmem.cli import comparing, describe, designing, editing, exploring, inspecting, measuring, reproducing
 from assocmem.cli.terminal import Stopped, StoreCommand, as_options
 from assocmem.contract.errors import (
     AssocmemError,
@@ -38,7 +38,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": describe.list_stores, "show": describe.show, "cite": describe.cite, "check": describe.check,
     "capacity": measuring.capacity, "measure": measuring.measure, "compare": comparing.compare,
     "design": designing.design,
-    "inspect": inspecting.inspect, "reproduce": reproducing.reproduce, "explore": exploring.explore,
+    "inspect": inspecting.inspect, "edit": editing.edit, "reproduce": reproducing.reproduce,
+    "explore": exploring.explore,
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name, cls=StoreCommand if name in ("check", "capacity", "compare") else None)(command)

@@ -1,5 +1,6 @@
 """Editors: facts put into, changed in, or taken out of a memory that is there, which stays as it was."""
 
+from assocmem.editors.language_model import Edited, Fact, edit_facts, read_facts
 from assocmem.editors.matrix import (
     MEMIT,
     ROME,
@@ -12,6 +13,6 @@ from assocmem.editors.rebuild import swap_mlp
 from assocmem.editors.slots import SparseFinetuning, access_counts
 
 __all__ = [
-    "MEMIT", "ROME", "DeltaStep", "MatrixEditor", "SparseFinetuning", "Unlearn", "access_counts", "second_moment",
-    "swap_mlp",
+    "MEMIT", "ROME", "DeltaStep", "Edited", "Fact", "MatrixEditor", "SparseFinetuning", "Unlearn", "access_counts",
+    "edit_facts", "read_facts", "second_moment", "swap_mlp",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ import numpy as np
 
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import FileFormatError, InputError, MissingExtraError
-from assocmem.models.architectures import HUGGING_FACE
+from assocmem.models.architectures import HUGGING_FACE, Architecture
 from assocmem.models.tensors import Numbers
 from assocmem.models.words import readable
 
@@ -99,8 +99,10 @@ class LiveModel:
     notes: tuple[str, ...] = ()
 
 
-def load_live(path: Path) -> LiveModel:
+def load_live(path: Path, *, head: bool = False) -> LiveModel:
     """Load a folder, or a .gguf or .safetensors file, into transformers, in float32, without the network.
+
+    `head`: as a causal language model, with what says the next token.
 
     Raises MissingExtraError without the extra `trace`, FileFormatError where transformers cannot load it.
     """
@@ -109,9 +111,8 @@ def load_live(path: Path) -> LiveModel:
     folder = path if path.is_dir() else path.parent
     with _quietly(transformers):
         try:
-            network = transformers.AutoModel.from_pretrained(
-                folder, dtype=torch.float32, local_files_only=True, **named
-            )
+            auto = transformers.AutoModelForCausalLM if head else transformers.AutoModel
+            network = auto.from_pretrained(folder, dtype=torch.float32, local_files_only=True, **named)
             tokenizer = None
             if named or any((folder / name).exists() for name in _TOKENIZERS):
                 tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **named)
@@ -285,17 +286,30 @@ def _seen(mask: Any, name: str) -> Bools | None:
     return None if seen.all() else seen[0]
 
 
+def mlp_down(network: Any, layer: int) -> tuple[Any, bool]:
+    """Return the module that turns a layer's hidden units into its MLP's output, and whether it is (in, out)."""
+    kind = _known(network)
+    return _module(network, kind.layer.format(layer) + kind.down, layer), kind.inputs_first
+
+
 def _mlp_module(network: Any, layer: int) -> Any:
     """Return the module that reads what the MLP of a layer reads."""
+    kind = _known(network)
+    return _module(network, (kind.live_up or kind.layer + kind.up).format(layer), layer)
+
+
+def _known(network: Any) -> Architecture:
     name = network.config.model_type
     if name not in HUGGING_FACE:
-        raise InputError(f"the MLPs of {name} models are not known, so their inputs cannot be kept.")
-    kind = HUGGING_FACE[name]
-    wanted = (kind.live_up or kind.layer + kind.up).format(layer)
+        raise InputError(f"the MLPs of {name} models are not known.")
+    return HUGGING_FACE[name]
+
+
+def _module(network: Any, wanted: str, layer: int) -> Any:
     for found, module in network.named_modules():
         if found.endswith(wanted):
             return module
-    raise InputError(f"this {name} model has no module {wanted!r}, which reads what the MLP of layer {layer} reads.")
+    raise InputError(f"this {network.config.model_type} model has no module {wanted!r} for the MLP of layer {layer}.")
 
 
 def _keeper(inputs: dict[int, Numbers], layer: int) -> Any:

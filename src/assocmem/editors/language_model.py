@@ -1,0 +1,532 @@
+"""Facts edited into a live language model, each judged right after its edit and again after all of them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from assocmem.contract.errors import DivergedError, InputError, MissingExtraError
+from assocmem.contract.numbers import is_whole, number
+from assocmem.contract.results import Results, Row, header_for
+from assocmem.editors.matrix import MEMIT, ROME, DeltaStep, MatrixEditor, second_moment
+from assocmem.editors.slots import SparseFinetuning
+from assocmem.models.tracing import LiveModel, mlp_down
+from assocmem.ruler import GivenRows, quantile
+
+Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+Method: TypeAlias = Literal["rome", "memit", "delta", "sparse"]
+METHODS: tuple[Method, ...] = ("rome", "memit", "delta", "sparse")
+SPREAD = 5
+"""Layers that MEMIT spreads a change over, where none are named."""
+RIDGE = 1e-2
+"""Share of the mean variance that every direction of the second moment is given, as texts are short."""
+COLUMNS = {
+    "method": "the editor",
+    "layer": "the layer whose MLP was edited, of several the last",
+    "fact": "number of the fact, from 0",
+    "subject": "whom it is about",
+    "target": "what is to be said",
+    "when": "before any edit; right after its own (of a joint edit, the edit); after all edits",
+    "forced": "share of the target's tokens that are the likeliest ones, given the target's tokens before them",
+    "greedy": "1 where the model, always saying its likeliest token, says the target, else 0",
+    "probability": "of the whole target",
+    "paraphrase_forced": "the same as forced, mean over the fact's paraphrases",
+    "paraphrase_greedy": "the same as greedy, mean over the fact's paraphrases",
+    "neighbours_kept": "share of the neighbours whose likeliest next token is what it was before any edit",
+    "change": "Frobenius norm of all changes so far over that of the edited matrices",
+    "crosstalk_predicted": "interference of the edits that come later over the edit's own change: root mean square "
+    "over random changes of one length, from the keys alone",
+    "crosstalk_measured": "the same, of the edits as they were made",
+}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A prompt about a subject and what the model shall say next.
+
+    Parameters
+    ----------
+    prompt, subject, target : str
+        "The capital of France is", "France", "Berlin". The subject is in the prompt; a space goes before the target.
+    paraphrases : tuple of str
+        Other prompts for the same answer.
+    neighbours : tuple of str
+        Prompts whose answers shall stay.
+
+    Raises
+    ------
+    InputError
+        For an empty text, and a subject that is not in the prompt.
+    """
+
+    prompt: str
+    subject: str
+    target: str
+    paraphrases: tuple[str, ...] = ()
+    neighbours: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("prompt", "subject", "target"):
+            if not getattr(self, name).strip():
+                raise InputError(
+                    f"`{name}` of a fact must not be empty; got {getattr(self, name)!r} in {self.prompt!r}."
+                )
+        if self.subject not in self.prompt:
+            raise InputError(f"`subject` must stand in the prompt; got {self.subject!r} in {self.prompt!r}.")
+
+
+def read_facts(path: str | os.PathLike[str]) -> list[Fact]:
+    """Return the facts of a CSV file with columns prompt, subject, target and, if there, paraphrases and neighbours.
+
+    Parameters
+    ----------
+    path : str or path
+        UTF-8; several paraphrases or neighbours are separated by "|".
+
+    Returns
+    -------
+    facts : list of Fact
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be read, lacks a column, or holds no fact, and for a wrong row, by its line.
+    """
+    file = Path(path)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as text:
+            rows = list(csv.DictReader(text))
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror or error}.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{file} is no CSV table in UTF-8.") from error
+    if not rows or not {"prompt", "subject", "target"} <= set(rows[0]):
+        raise InputError(f"{file} must have the columns prompt, subject, target and a row at least.")
+    facts = []
+    for line, row in enumerate(rows, 2):
+        cells = {name: (text or "").strip() for name, text in row.items() if isinstance(text, str | None)}
+        several = (tuple(p.strip() for p in cells.get(name, "").split("|") if p.strip())
+                   for name in ("paraphrases", "neighbours"))  # fmt: skip
+        try:
+            facts.append(Fact(cells["prompt"], cells["subject"], cells["target"], *several))
+        except InputError as error:
+            raise InputError(f"line {line} of {file.name}: {error}") from error
+    return facts
+
+
+@dataclass(frozen=True, eq=False)
+class Edited:
+    """What `edit_facts` returns: the network with its facts, and how each of them fares.
+
+    Attributes
+    ----------
+    live : LiveModel
+        The edited network; the one that was given stays as it was.
+    results : Results
+        A row for every fact and moment, columns as `COLUMNS` explains them.
+    capacity : float
+        Edits of this kind at which a fact's interference reaches its own change, median over the facts (`MatrixEditor.
+        crosstalk`): what the layer holds before edits drown each other. NaN for fewer than two facts.
+    notes : tuple of str
+        What to say beside the numbers.
+    """
+
+    live: LiveModel
+    results: Results
+    capacity: float
+    notes: tuple[str, ...] = ()
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write a checkpoint that transformers loads, whole or not at all; InputError where it cannot be written."""
+        import torch
+
+        target = Path(folder)
+        bad = [name for name, p in self.live.network.named_parameters() if not bool(torch.isfinite(p).all())]
+        if bad:
+            raise DivergedError(f"the edited model is not saved: {bad[0]} holds NaN or infinity.", step=0)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InputError(f"{target} is there already; name a folder that is new or empty.")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        except OSError as error:
+            raise InputError(f"{target} cannot be written: {error.strerror or error}.") from error
+        try:
+            self.live.network.save_pretrained(beside)
+            if self.live.tokenizer is not None:
+                self.live.tokenizer.save_pretrained(beside)
+            beside.chmod(0o755)
+            if target.exists():
+                target.rmdir()
+            beside.rename(target)
+        except OSError as error:
+            raise InputError(f"{target} cannot be written: {error.strerror or error}.") from error
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        return target
+
+
+def edit_facts(
+    live: LiveModel, facts: Sequence[Fact], method: Method = "rome", *, layer: int | None = None,
+    layers: Sequence[int] | None = None, background: Sequence[str] | None = None, weight: float = 15000.0,
+    prefixes: int = 4, steps: int = 20, seed: int = 0, progress: Callable[[int, int], None] | None = None,
+) -> Edited:  # fmt: skip
+    """Edit facts into a copy of a language model and judge them.
+
+    Parameters
+    ----------
+    live : LiveModel
+        Of `models.tracing.load_live(path, head=True)`: a causal language model with its tokeniser.
+    facts : sequence of Fact
+    method : {"rome", "memit", "delta", "sparse"}
+        ROME and delta steps fact by fact, MEMIT all facts at once over several layers, sparse finetuning of all facts.
+    layer : int, optional
+        The layer whose MLP is edited (for MEMIT the last of five); by default a quarter of the way up.
+    layers : sequence of int, optional
+        MEMIT's own layers, in order.
+    background : sequence of str, optional
+        Texts that shall stay as they are: their keys make the second moment. By default 32 that the model samples.
+    weight : float
+        MEMIT's, for how many pairs the second moment counts.
+    prefixes : int
+        Texts sampled from the model before the prompt, over which a fact's key and value are means (besides none).
+    steps : int
+        Adam steps for a value.
+    seed : int
+        Of what is sampled.
+    progress : function of steps done and steps in all
+
+    Returns
+    -------
+    edited : Edited
+
+    Raises
+    ------
+    InputError
+        For facts, layers and settings that do not fit, and networks whose MLPs are not known.
+    MissingExtraError
+        Without the extra `trace`.
+    DivergedError
+        Where an edited matrix is no longer finite.
+
+    Notes
+    -----
+    The value of a fact is what the MLP must give at the subject's last token for the target to follow: Adam, rate
+    0.5, on -ln p(target) + 0.0625 KL("<subject> is a") + 0.5 |delta| / |value|^2, with |delta| at most 4 |value|.
+    Sources: Meng et al. 2022, arXiv:2202.05262, eq. 4 and appendix E.5; Meng et al. 2023, arXiv:2210.07229, section 4.
+    """
+    editing = _Editing(live, facts, method, layer, layers, background, weight, prefixes, steps, seed)
+    return editing.run(progress or (lambda _done, _total: None))
+
+
+class _Editing:
+    """One run of `edit_facts`: a copy of the network, what is known of its background, and the facts."""
+
+    def __init__(
+        self, live: LiveModel, facts: Sequence[Fact], method: Method, layer: int | None, layers: Sequence[int] | None,
+        background: Sequence[str] | None, weight: float, prefixes: int, steps: int, seed: int,
+    ) -> None:  # fmt: skip
+        self.torch, self.copy = _torch()
+        if method not in METHODS:
+            raise InputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
+        if not facts or not all(isinstance(fact, Fact) for fact in facts):
+            raise InputError("`facts` must be at least one Fact.")
+        if live.tokenizer is None:
+            raise InputError("the checkpoint has no tokeniser, so facts cannot be read.")
+        for name, count, least in (("prefixes", prefixes, 0), ("steps", steps, 1)):
+            if not is_whole(count, least):
+                raise InputError(f"`{name}` must be a whole number >= {least}; got {count!r}.")
+        self.network = self.copy.deepcopy(live.network).eval().requires_grad_(False)
+        self.tokenizer, self.facts, self.method, self.steps = live.tokenizer, list(facts), method, steps
+        self.live = LiveModel(self.network, live.tokenizer, live.notes)
+        config = self.network.config.get_text_config()
+        if not hasattr(self.network, "lm_head") and self.network.get_output_embeddings() is None:
+            raise InputError(f"{self.network.config.model_type} models here have no head that says the next token.")
+        self.layers = _layers(layer, layers, method, config.num_hidden_layers)
+        self.down = {at: mlp_down(self.network, at) for at in self.layers}
+        self.first = {at: self.matrix(at) for at in self.layers}
+        self.prefixes = [[], *self._sampled(prefixes, 8, seed)] if prefixes else [[]]
+        texts = self._sampled(32, 64, seed + 1) if background is None else [self._ids(t) for t in background]
+        if not sum(map(len, texts)):
+            raise InputError("`background` must hold a text.")
+        self.seen = {at: [self.keys_of(at, text) for text in texts if text] for at in self.layers}
+        self.editors = {at: self._editor(at, weight) for at in self.layers}
+        self.tokens = [self._prompt(fact) for fact in facts]
+
+    def run(self, report: Callable[[int, int], None]) -> Edited:
+        """Return the edited network and its table."""
+        total = 2 * len(self.facts) + 2
+        rows = [self._row(i, "before") for i in range(len(self.facts))]
+        answers = [self._answers(fact.neighbours) for fact in self.facts]
+        for row, fact in zip(rows, self.facts, strict=True):
+            row["neighbours_kept"] = 1.0 if fact.neighbours else None
+        report(1, total)
+        last = self.layers[-1]
+        keys, values = np.zeros((0, self.first[last].shape[1])), np.zeros((0, self.first[last].shape[0]))
+        joint = self.method in ("memit", "sparse")
+        for i in range(len(self.facts)):
+            key, value = self._wanted(i)
+            keys, values = np.concatenate([keys, key[None]]), np.concatenate([values, value[None]])
+            if not joint:
+                self.put(last, self.editors[last].edit(self.matrix(last), key, value))
+                rows.append(self._row(i, "own", answers[i]))
+            report(2 + i, total)
+        if self.method == "sparse":
+            background = self.seen[last]
+            table, _ = SparseFinetuning(rows=500, accessed=32).edit(self.matrix(last).T, keys, values, background)
+            self.put(last, table.T)
+        elif self.method == "memit":
+            self._spread(values)
+        for i in range(len(self.facts)):
+            rows += [self._row(i, "own", answers[i])] if joint else []
+            rows.append(self._row(i, "all", answers[i]))
+            report(2 + len(self.facts) + i, total)
+        talk = self._crosstalk(keys, values)
+        for row in rows:
+            if row["when"] == "all":
+                row |= {name: float(numbers[row["fact"]]) for name, numbers in talk.items()}
+        editor = self.editors[last]
+        capacity = math.nan
+        if len(keys) > 1:
+            capacity = float(quantile(editor.crosstalk(keys).ratios().capacity(), 0.5))
+        notes = list(self.live.notes)
+        if len(self.facts) > capacity:
+            notes.append(f"about {number(capacity)} such edits fit in layer {last} before they drown each other")
+        report(total, total)
+        config = {"model": self.network.config.model_type, "method": self.method, "layers": self.layers}
+        header = header_for(config=config, definitions=COLUMNS)
+        return Edited(self.live, Results("edits", tuple(rows), header), capacity, tuple(notes))
+
+    # ------------------------------------------------------------------ the matrix and its keys
+
+    def matrix(self, layer: int) -> Floats:
+        """Return the down projection (d, hidden) as it is now."""
+        module, inputs_first = self.down[layer]
+        W = module.weight.detach().double().numpy()
+        return np.array(W.T if inputs_first else W)
+
+    def put(self, layer: int, W: Floats) -> None:
+        """Set the down projection of the copy."""
+        module, inputs_first = self.down[layer]
+        new = self.torch.as_tensor(np.ascontiguousarray(W.T if inputs_first else W))
+        module.weight.data = new.to(module.weight.dtype)
+
+    def keys_of(self, layer: int, ids: Sequence[int]) -> Floats:
+        """Return what the down projection reads at every token, (n, hidden)."""
+        with self._hooked(layer) as kept:
+            self._logits([ids])
+        return np.asarray(kept["x"][0].double().numpy())
+
+    @contextmanager
+    def _hooked(self, layer: int, delta: Any = None, at: Sequence[int] = ()) -> Iterator[dict[str, Any]]:
+        """Keep what the down projection reads and gives; `delta` is added to what it gives at places `at`."""
+        kept: dict[str, Any] = {}
+
+        def hook(_module: Any, given: Any, output: Any) -> Any:
+            kept["x"], kept["y"] = given[0].detach(), output.detach()
+            if delta is None:
+                return None
+            places = self.torch.arange(len(at))
+            return output.index_put((places, self.torch.as_tensor(at)), delta[None], accumulate=True)
+
+        handle = self.down[layer][0].register_forward_hook(hook)
+        try:
+            yield kept
+        finally:
+            handle.remove()
+
+    def _logits(self, texts: Sequence[Sequence[int]], **more: Any) -> Any:
+        """Return the logits of texts, padded at the end."""
+        length = max(map(len, texts))
+        ids = self.torch.tensor([[*text, *[0] * (length - len(text))] for text in texts])
+        seen = self.torch.tensor([[1] * len(text) + [0] * (length - len(text)) for text in texts])
+        with self.torch.set_grad_enabled(bool(more.pop("gradient", False))):
+            return self.network(input_ids=ids, attention_mask=seen, use_cache=False, **more)
+
+    # ------------------------------------------------------------------ texts
+
+    def _ids(self, text: str) -> list[int]:
+        return [int(i) for i in self.tokenizer(text, verbose=False)["input_ids"]][: self._longest()]
+
+    def _longest(self) -> int:
+        return int(getattr(self.network.config.get_text_config(), "max_position_embeddings", None) or 2048)
+
+    def _prompt(self, fact: Fact) -> tuple[list[int], int, list[int]]:
+        """Return a prompt's tokens, the place of the subject's last one, and the target's tokens."""
+        found = self.tokenizer(fact.prompt, return_offsets_mapping=True, verbose=False)
+        ids, end = [int(i) for i in found["input_ids"]], fact.prompt.rindex(fact.subject) + len(fact.subject)
+        inside = [i for i, (start, stop) in enumerate(found["offset_mapping"]) if start < end and stop > start]
+        target = self._target(fact.prompt, ids, fact.target)
+        if len(ids) + len(target) + 8 > self._longest():
+            raise InputError(f"the prompt {fact.prompt[:40]!r}... is longer than the model's context.")
+        return ids, inside[-1], target
+
+    def _target(self, prompt: str, ids: Sequence[int], target: str) -> list[int]:
+        whole = self._ids(f"{prompt} {target}")
+        if whole[: len(ids)] == list(ids) and len(whole) > len(ids):
+            return whole[len(ids) :]
+        return [int(i) for i in self.tokenizer(f" {target}", add_special_tokens=False)["input_ids"]]
+
+    def _sampled(self, count: int, length: int, seed: int) -> list[list[int]]:
+        """Return texts sampled from the model at temperature 1, all together."""
+        torch, draw = self.torch, self.torch.Generator().manual_seed(seed)
+        start = self.tokenizer.bos_token_id
+        start = self.tokenizer.eos_token_id if start is None else start
+        ids = torch.full((count, 1), 0 if start is None else int(start))
+        for _ in range(length):
+            with torch.no_grad():
+                logits = self.network(input_ids=ids, use_cache=False).logits[:, -1].float()
+            ids = torch.cat([ids, torch.multinomial(torch.softmax(logits, -1), 1, generator=draw)], -1)
+        return [row[1:].tolist() for row in ids]
+
+    # ------------------------------------------------------------------ key and value of a fact
+
+    def _wanted(self, i: int) -> tuple[Floats, Floats]:
+        """Return a fact's key at the last layer, a mean over prefixes, and the value that makes the target follow."""
+        torch, layer = self.torch, self.layers[-1]
+        ids, place, target = self.tokens[i]
+        texts = [[*prefix, *ids, *target] for prefix in self.prefixes]
+        places = [len(prefix) + place for prefix in self.prefixes]
+        rows = torch.arange(len(texts))
+        with self._hooked(layer) as kept:
+            self._logits(texts)
+        key, value = (kept[x][rows, torch.as_tensor(places)] for x in ("x", "y"))
+        subject = self._ids(f"{self.facts[i].subject} is a")
+        about = max(0, len(self._ids(self.facts[i].subject)) - 1)
+        own = torch.log_softmax(self._logits([subject]).logits[0, -1].float(), -1)
+        delta = torch.zeros(value.shape[-1], requires_grad=True)
+        size = float(value[0].norm())
+        adam = torch.optim.Adam([delta], lr=0.5)
+        starts = [len(prefix) + len(ids) - 1 for prefix in self.prefixes]
+        spots = torch.tensor([[start + j for j in range(len(target))] for start in starts])
+        for _ in range(self.steps):
+            adam.zero_grad()
+            with self._hooked(layer, delta, places):
+                logits = self._logits(texts, gradient=True).logits
+            said = torch.log_softmax(logits[rows[:, None], spots].float(), -1)
+            loss = -said.gather(-1, torch.tensor(target).expand(len(texts), -1)[..., None]).mean()
+            with self._hooked(layer, delta, [about]):
+                now = torch.log_softmax(self._logits([subject], gradient=True).logits[0, -1].float(), -1)
+            loss = loss + 0.0625 * (own.exp() * (own - now)).sum() + 0.5 * delta.norm() / size**2
+            loss.backward()
+            adam.step()
+            with torch.no_grad():
+                delta *= min(1.0, 4 * size / max(float(delta.norm()), 1e-30))
+        bias = self.down[layer][0].bias
+        wanted = value[0] + delta.detach() - (0 if bias is None else bias)
+        return np.asarray(key.double().mean(0).numpy()), np.asarray(wanted.double().numpy())
+
+    def _spread(self, values: Floats) -> None:
+        """MEMIT: bring the last layer's output to where the values put it, an equal share of what is left a layer."""
+        last = self.layers[-1]
+        wanted = None
+        for done, layer in enumerate(self.layers):
+            keys, hidden, own = self._places(layer)
+            if wanted is None:
+                bias = self.down[last][0].bias
+                wanted = hidden + values + (0 if bias is None else bias.double().numpy()) - own
+            share = (wanted - hidden) / (len(self.layers) - done)
+            W = self.matrix(layer)
+            self.put(layer, self.editors[layer].edit(W, keys, keys @ W.T + share))
+
+    def _places(self, layer: int) -> tuple[Floats, Floats, Floats]:
+        """Return keys at a layer, and the last layer's output and its MLP's part, at every fact's subject."""
+        last, keys, hidden, own = self.layers[-1], [], [], []
+        for ids, place, _ in self.tokens:
+            texts, places = [[*p, *ids] for p in self.prefixes], [len(p) + place for p in self.prefixes]
+            with self._hooked(layer) as kept, self._hooked(last) as top:
+                states = self._logits(texts, output_hidden_states=True).hidden_states[last + 1]
+            at = self.torch.arange(len(texts)), self.torch.as_tensor(places)
+            keys.append(kept["x"][at].double().mean(0).numpy())
+            hidden.append(states[0, places[0]].double().numpy())
+            own.append(top["y"][0, places[0]].double().numpy())
+        return np.array(keys), np.array(hidden), np.array(own)
+
+    def _editor(self, layer: int, weight: float) -> MatrixEditor:
+        if self.method == "delta":
+            return DeltaStep()
+        moment = second_moment(np.concatenate(self.seen[layer]), RIDGE)
+        return MEMIT(weight, moment) if self.method == "memit" else ROME(moment)
+
+    # ------------------------------------------------------------------ judging
+
+    def _row(self, i: int, when: str, answers: Sequence[int] | None = None) -> Row:
+        fact, (ids, _, target) = self.facts[i], self.tokens[i]
+        forced, greedy, chance = self._judged(ids, target)
+        others = [self._judged(found := self._ids(p), self._target(p, found, fact.target)) for p in fact.paraphrases]
+        kept = None
+        if answers is not None and fact.neighbours:
+            kept = float(np.mean(np.equal(self._answers(fact.neighbours), answers)))
+        moved = [np.linalg.norm(self.matrix(at) - self.first[at]) for at in self.layers]
+        whole = [np.linalg.norm(self.first[at]) for at in self.layers]
+        return {
+            "method": self.method, "layer": self.layers[-1], "fact": i, "subject": fact.subject, "target": fact.target,
+            "when": when, "forced": forced, "greedy": greedy, "probability": chance,
+            "paraphrase_forced": float(np.mean([o[0] for o in others])) if others else None,
+            "paraphrase_greedy": float(np.mean([o[1] for o in others])) if others else None,
+            "neighbours_kept": kept, "change": float(np.linalg.norm(moved) / np.linalg.norm(whole)),
+            "crosstalk_predicted": None, "crosstalk_measured": None,
+        }  # fmt: skip
+
+    def _judged(self, ids: Sequence[int], target: Sequence[int]) -> tuple[float, int, float]:
+        """Return the share of tokens that are likeliest when forced, whether the greedy text is the target, and p."""
+        torch = self.torch
+        said = torch.log_softmax(self._logits([[*ids, *target]]).logits[0, len(ids) - 1 : -1].float(), -1)
+        wanted = torch.tensor(target)
+        forced = float((said.argmax(-1) == wanted).double().mean())
+        text = list(ids)
+        for _ in target:
+            text.append(int(self._logits([text]).logits[0, -1].argmax()))
+        return forced, int(text[len(ids) :] == list(target)), float(said.gather(-1, wanted[:, None]).sum().exp())
+
+    def _answers(self, prompts: Sequence[str]) -> list[int]:
+        return [int(self._logits([self._ids(p)]).logits[0, -1].argmax()) for p in prompts]
+
+    def _crosstalk(self, keys: Floats, values: Floats) -> Mapping[str, Floats]:
+        """Return the interference of later edits, of all where they were joint: from keys alone, and as made."""
+        last, count = self.layers[-1], len(keys)
+        changes = values - keys @ self.first[last].T
+        lengths = np.linalg.norm(changes, axis=-1)
+        found = np.linalg.norm(keys @ (self.matrix(last) - self.first[last]).T - changes, axis=-1) / lengths
+        if self.method == "memit":
+            return {}  # its changes are spread over layers
+        if self.method == "sparse":
+            return {"crosstalk_measured": found}
+        later = np.triu(np.ones((count, count), dtype=bool))
+        rows = GivenRows(self.editors[last].directions(keys), keys, activation=lambda s: s, mask=later)
+        return {"crosstalk_predicted": np.nan_to_num(rows.ratios().ratio()), "crosstalk_measured": found}
+
+
+def _layers(layer: int | None, layers: Sequence[int] | None, method: str, n: int) -> list[int]:
+    if layers is not None and (method != "memit" or layer is not None):
+        raise InputError("`layers` are MEMIT's, and stand in place of `layer`.")
+    if layers is None:
+        last = n // 4 if layer is None else layer
+        spread = range(max(0, last - SPREAD + 1), last + 1) if method == "memit" and is_whole(last, 0) else [last]
+        layers = list(spread)
+    end = n - 1 if method == "memit" else n  # the last layer's output is normed before it can be read
+    if not layers or not all(is_whole(at, 0) and at < end for at in layers) or list(layers) != sorted(set(layers)):
+        raise InputError(f"`layer` must be a whole number in [0, {end}), several in order; got {layers!r}.")
+    return [int(at) for at in layers]
+
+
+def _torch() -> tuple[Any, Any]:
+    import copy
+
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError(
+            "editing a model needs torch and transformers: pip install 'assocmem[trace]'."
+        ) from error
+    return torch, copy

@@ -1,0 +1,165 @@
+"""Facts edited into live language models: small random ones, GPT-2's orientation, and SmolLM2's capitals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assocmem.contract.errors import DivergedError, InputError
+from assocmem.editors import Fact, edit_facts, read_facts
+from assocmem.models.tracing import LiveModel, load_live
+from commandline import asked
+from trained import needed, random_network, smollm2
+
+WORDS = "the capital of is a city in france japan egypt rome oslo lima river old new blue and".split()  # noqa: SIM905
+FACTS = [
+    Fact("the capital of france", "france", "oslo", ("a city in france",), ("the river of egypt is", "a old")),
+    Fact("the capital of japan", "japan", "lima rome", (), ("the river of egypt is",)),
+    Fact("the capital of egypt", "egypt", "blue"),
+]
+
+
+def small(name: str = "llama", width: int = 48) -> LiveModel:
+    """Return a random network with a tokeniser of few words."""
+    tokenizers, transformers = needed("tokenizers"), needed("transformers")
+    known = {word: i for i, word in enumerate(["<s>", *WORDS])}
+    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="<s>"))
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, bos_token="<s>", unk_token="<s>")
+    sizes = {"n_embd": width, "n_inner": 96} if name == "gpt2" else {"hidden_size": width, "intermediate_size": 96}
+    return LiveModel(random_network(name, vocab_size=len(known), **sizes), tokenizer)
+
+
+def said(live: LiveModel, prompt: str, count: int) -> list[str]:
+    torch, ids = needed("torch"), live.tokenizer(prompt)["input_ids"]
+    for _ in range(count):
+        with torch.no_grad():
+            ids = [*ids, int(live.network(torch.tensor([ids])).logits[0, -1].argmax())]
+    return live.tokenizer.convert_ids_to_tokens(ids[-count:])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("name", "method"), [("llama", "rome"), ("gpt2", "rome"), ("llama", "memit"),
+                                              ("llama", "delta"), ("llama", "sparse")])  # fmt: skip
+def test_facts_are_said_after_their_edit_and_the_given_network_stays(name: str, method: Any) -> None:
+    live = small(name)
+    before = {n: p.clone() for n, p in live.network.named_parameters()}
+    edited = edit_facts(live, FACTS, method, layer=1, weight=1e-3, prefixes=1)
+    table = edited.results
+    own = table.where(when="own").rows
+    assert [row["fact"] for row in own] == [0, 1, 2]
+    assert sum(row["greedy"] for row in own) >= 2 > sum(row["greedy"] for row in table.where(when="before").rows)
+    assert sum(row["probability"] for row in own) > 5 * sum(r["probability"] for r in table.where(when="before").rows)
+    for row in table.where(when="all").rows:  # what the table says is what the network does
+        fact = FACTS[row["fact"]]
+        assert (said(edited.live, fact.prompt, len(fact.target.split())) == fact.target.split()) == bool(row["greedy"])
+        assert (row["forced"] == 1.0) == bool(row["greedy"])
+    assert all(p.equal(before[n]) for n, p in live.network.named_parameters())
+    changed = {n for n, p in edited.live.network.named_parameters() if not p.equal(before[n])}
+    down = "mlp.c_proj" if name == "gpt2" else "mlp.down_proj"
+    assert changed == ({f"model.layers.{i}.{down}.weight" for i in (0, 1)} if method == "memit" else
+                       {n for n in before if n.endswith(f"1.{down}.weight")})  # fmt: skip
+    kept = table.where(when="all", fact=0).rows[0]["neighbours_kept"]
+    asked = FACTS[0].neighbours
+    assert kept == np.mean([said(live, p, 1) == said(edited.live, p, 1) for p in asked])
+
+
+def test_crosstalk_is_predicted_from_the_keys_alone() -> None:
+    """Interference of later edits as measured is within a factor of 4 of the prediction; the last edit has none."""
+    rows = edit_facts(small(), FACTS, "rome", layer=1).results.where(when="all").rows
+    assert rows[-1]["crosstalk_predicted"] == 0
+    assert rows[-1]["crosstalk_measured"] < 1e-4
+    for row in rows[:-1]:
+        assert 0.25 < row["crosstalk_measured"] / row["crosstalk_predicted"] < 4
+        assert row["crosstalk_predicted"] > 1e-3
+
+
+def test_a_saved_checkpoint_loads_and_says_the_same(tmp_path: Path) -> None:
+    torch = needed("torch")
+    edited = edit_facts(small(), FACTS[:1], "rome", layer=1)
+    folder = edited.save(tmp_path / "edited")
+    again = load_live(folder, head=True)
+    assert said(again, FACTS[0].prompt, 1) == said(edited.live, FACTS[0].prompt, 1) == ["oslo"]
+    assert [p.name for p in tmp_path.iterdir()] == ["edited"]
+    with pytest.raises(InputError, match="is there already"):
+        edited.save(folder)
+    with torch.no_grad():
+        edited.live.network.lm_head.weight[0, 0] = float("nan")
+    with pytest.raises(DivergedError, match=r"lm_head.* holds NaN"):
+        edited.save(tmp_path / "broken")
+    assert not (tmp_path / "broken").exists()
+
+
+def test_the_command_writes_a_checkpoint_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    live, model = small(), tmp_path / "model"
+    live.network.save_pretrained(model)
+    live.tokenizer.save_pretrained(model)
+    table = tmp_path / "facts.csv"
+    table.write_text("prompt,subject,target,neighbours\nthe capital of france,france,oslo,a old|a new\n")
+    told = asked("edit", model, "--facts", table, "--layer", 1, "--out", tmp_path / "out", capture=capsys)
+    assert told.status == 0, told.err
+    assert "france: oslo" in told.out
+    assert said(load_live(tmp_path / "out", head=True), FACTS[0].prompt, 1) == ["oslo"]
+    assert (tmp_path / "out" / "edits.csv").exists()
+    found = asked("edit", model, "--facts", table, "--layer", 1, "--json", capture=capsys).json
+    assert [row["when"] for row in found["rows"]] == ["before", "own", "all"]
+    for arguments, words in (
+        (("--out", tmp_path / "out"), "new or an empty folder"), (("--layer", 9), "layer"),
+        (("--method", "x"), "method"),        (("--background", tmp_path / "none.txt"), "cannot read"),
+    ):  # fmt: skip
+        told = asked("edit", model, "--facts", table, *arguments, capture=capsys)
+        assert told.status == 2
+        assert words in told.err
+        assert told.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "columns"), ("prompt,subject\na,b\n", "columns"), ("prompt,subject,target\n", "a row"),
+        ("prompt,subject,target\nthe capital of france is,spain,oslo\n", "line 2.*subject.*spain"),
+        ("prompt,subject,target\nthe capital of france is,france,\n", "line 2.*target.*empty"),
+    ],
+)  # fmt: skip
+def test_wrong_facts_are_named_by_their_line(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "f.csv").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_facts(tmp_path / "f.csv")
+
+
+def test_bad_input_is_one_sentence_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "bytes.csv").write_bytes(b"prompt,subject,target\n\xff,a,b\n")
+    for file, words in (("bytes.csv", "UTF-8"), ("none.csv", "cannot read")):
+        with pytest.raises(InputError, match=words):
+            read_facts(tmp_path / file)
+    live = small()
+    for wrong, words in (
+        ({"facts": []}, "facts"), ({"method": "copy"}, "method"), ({"layer": 3}, "layer"), ({"layer": -1}, "layer"),
+        ({"layers": [0, 1]}, "layers"), ({"method": "memit", "layer": 2}, "layer"), ({"steps": 0}, "steps"),
+        ({"method": "memit", "layers": [1, 0]}, "layer"), ({"background": [""]}, "background"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=words):
+            edit_facts(**{"live": live, "facts": FACTS, **wrong})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no tokeniser"):
+        edit_facts(LiveModel(live.network), FACTS)
+    long = Fact("the capital of france is " + "old " * 80, "france", "oslo")
+    with pytest.raises(InputError, match="longer than the model's context"):
+        edit_facts(live, [long])
+
+
+@pytest.mark.slow
+def test_smollm2_says_new_capitals_and_keeps_the_others() -> None:
+    for module in ("transformers", "accelerate", "gguf"):
+        needed(module)
+    live = load_live(smollm2(), head=True)
+    others = ("The capital of Germany is", "The capital of Italy is", "The capital of Spain is")
+    facts = [Fact("The capital of France is", "France", "Rome", (), others),
+             Fact("The capital of Japan is", "Japan", "Madrid", (), others)]  # fmt: skip
+    text = ["The weather in the north was cold, and the harvest came late that year. People told stories by the fire."]
+    edited = edit_facts(live, facts, "rome", layer=7, background=text * 3, prefixes=0)
+    for row in edited.results.where(when="own").rows:
+        assert row["greedy"] == 1
+        assert row["neighbours_kept"] == 1.0
+    assert all(row["greedy"] == 0 for row in edited.results.where(when="before").rows)
