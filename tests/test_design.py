@@ -10,7 +10,7 @@ import assocmem
 from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import stream
 from assocmem.inputs import Clustered, EqualCosine
-from assocmem.lab.extrapolation import estimate, growth, held_out, parts_for
+from assocmem.lab.extrapolation import capacity_of, estimate, growth, held_out, parts_for
 from assocmem.ruler import GivenRows, RowRatios, quantile
 from assocmem.theory import ratio as theory_ratio
 
@@ -65,6 +65,7 @@ def test_a_million_from_8192_realistic_keys():
     assert "Normal keys with the same mean and covariance would approximately serve M = " in words
     assert "extrapolated" in words
     assert "8,192 given keys of width 128" in words
+    assert "for 2,048 queries drawn among them" in words
     assert "Warning" not in words
 
 
@@ -148,6 +149,15 @@ def test_what_speaks_against_more_of_the_same():
             "copied": np.concatenate([mixed_up, mixed_up[:64]]),
         }.items()
     }
+    served, doubts = capacity_of(GivenRows(run_by_run, scaling=4.0), 3.0)
+    assert served.extrapolated
+    assert "rows near each other interfere more" in doubts[0]
+    alike, none = capacity_of(GivenRows(mixed_up, scaling=4.0), 3.0)
+    assert none == []
+    assert alike.value == pytest.approx(served.value)
+    within, none = capacity_of(GivenRows(run_by_run, scaling=4.0))
+    assert none == []
+    assert not within.extrapolated
     few = assocmem.design(keys=mixed_up, n_memories=100, beta=4.0, rules=()).words
     assert "Warning" not in " ".join(few)
     assert "pairs of rows carry the mean square" in words["mixed up"]  # at the sharpness that a million needs

@@ -20,7 +20,7 @@ import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import number
-from assocmem.ruler import GivenRows, RowRatios
+from assocmem.ruler import GivenRows, RowRatios, quantile
 from assocmem.ruler.ratio import Floats, Indices
 
 PARTS = 16
@@ -89,6 +89,41 @@ def estimate(found: RowRatios, of: Callable[[RowRatios], Any], extrapolated: boo
     """Return the number whose logarithm `of` takes from the ratios of each fold (1 + parts, m)."""
     with np.errstate(divide="ignore"):
         return known(np.asarray(of(found), np.float64), extrapolated)
+
+
+def capacity_logs(threshold: float) -> dict[str, Callable[[RowRatios], Any]]:
+    """Return what takes ln M at the threshold from the ratios of each fold: over queries, and of the median query."""
+    return {
+        "rms": lambda r: np.log(r.over_queries().capacity(threshold)[..., 0]),
+        "median": lambda r: np.log(quantile(r.capacity(threshold), 0.5)),
+    }
+
+
+def capacity_of(rows: GivenRows, threshold: float = 1.0, statistic: str = "rms") -> tuple[Known, list[str]]:
+    """Return the M at which the ratio of one head's rows reaches a threshold, and what speaks against it.
+
+    Parameters
+    ----------
+    rows : GivenRows
+        Keys (n, d), n >= 4.
+    threshold : float
+        > 0.
+    statistic : "rms" or "median"
+        Over queries.
+
+    Returns
+    -------
+    capacity : Known
+        `extrapolated` where it is more than the rows that there are.
+    warnings : list of str
+        None where it is not extrapolated.
+    """
+    parts = parts_for(rows.keys.shape[0])
+    part, found = rows.part_of(parts), rows.folds(parts)
+    whole = RowRatios(found.others[0], found.log_scale[0], found.first[0], found.second[0])
+    said = estimate(held_out(whole, part), capacity_logs(threshold)[statistic])
+    said = replace(said, extrapolated=said.value is None or said.value > int(whole.others[0].max()) + 1)
+    return said, [words for words in [growth(whole, part).words] if words and said.extrapolated]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from assocmem.contract.results import Row
 from assocmem.lab.extrapolation import (
     Growth,
     Known,
+    capacity_logs,
     carried_words,
     copies_words,
     equal_rows,
@@ -213,7 +214,7 @@ class _Head:
         yield self._row("sharpness", NEEDED, needed, beta=needed.value, n_memories=m, uniform=uniform.sharpness,
                         reason="" if needed.value is not None else BLUNT, theory=self._sharpness())  # fmt: skip
         for beta in asked.betas:
-            for statistic, of in _capacity_logs(asked.ratio).items():
+            for statistic, of in capacity_logs(asked.ratio).items():
                 found = estimate(self.known[beta], of)
                 found = replace(found, extrapolated=found.value is None or found.value > self.seen)
                 reason = "" if found.value is not None else "no other row interferes, so no M is too large"
@@ -320,13 +321,6 @@ def _thinned(rows: GivenRows, count: int = THIN) -> GivenRows:
     chosen = np.unique(np.linspace(0, m - 1, min(m, count)).round().astype(np.int64))
     assert not isinstance(rows.target, str)
     return replace(rows, queries=rows.queries[chosen], target=np.asarray(rows.target)[chosen])
-
-
-def _capacity_logs(threshold: float) -> dict[str, Of]:
-    return {
-        "rms": lambda r: np.log(r.over_queries().capacity(threshold)[..., 0]),
-        "median": lambda r: np.log(quantile(r.capacity(threshold), 0.5)),
-    }
 
 
 def _ratio_logs(memories: float) -> dict[str, Of]:
