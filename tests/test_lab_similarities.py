@@ -136,6 +136,13 @@ def test_no_number_is_used_twice_within_one_estimate(counts, length):
     assert used.size <= max(max(counts) - 1, length)
 
 
+def test_a_point_of_a_policy_reads_an_eighth_of_the_stream_that_a_curve_reads():
+    sampler = tilt.Similarities(length=64, pieces=10_000)
+    plan = plan_of(tilt.Similarities, ["softmax"], 8, [10, 80_001], length=64, pieces=10_000)
+    assert sampler._layout(plan, {10}).cuts[-1] == 10_000 // 9 * 9
+    assert sampler._layout(plan, {10, 80_001}).cuts[-1] == 80_000
+
+
 def test_sums_over_pieces_equal_the_slow_truth():
     counts, d, streams = [2, 40, 5000, BLOCK + 77, 2 * BLOCK + 501], 64, 3
     sigmas = [Linear(), ReLU(2), Exp(8.0), ReLU(60)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import errno
 import gzip
@@ -266,6 +267,9 @@ def test_no_more_answers_are_kept_than_there_is_room_for(monkeypatch):
         answers.keep(server.Answer(path))
     assert list(answers.kept) == ["mlp", "hand/softmax/0"]
     assert gzip.decompress(answers.kept["mlp"].packed) == answers.kept["mlp"].plain
+    asyncio.run(answers.at("mlp"))  # asked for again, it is not the one that goes
+    answers.keep(server.Answer("head"))
+    assert list(answers.kept) == ["mlp", "head"]
 
 
 def refused(target, capsys, monkeypatch):

@@ -13,6 +13,7 @@ from assocmem.contract.results import Results
 from assocmem.report.curves import SAMPLERS
 from assocmem.report.export import FORMATS, script_bundle, write_pictures
 from assocmem.report.figures import chart, specification
+from assocmem.report.heads import MAPPED, map_of
 from assocmem.report.html import as_printed, inline_chart, significant, span, write_report
 from browsing import Tab, browser
 
@@ -165,6 +166,22 @@ def test_each_layer_draws_the_columns_it_is_for(kind, mode):
     rows, view = KINDS.get(kind) or (lone_rows, CURVES | {"join": True, "rule_text": ""})
     spec = specification(Results("demo", tuple(rows()), {"view": view}), mode=mode)
     assert list(encoded(spec)) == ENCODED[kind, mode]
+
+
+def test_a_map_of_heads_is_coloured_by_the_rank_of_the_column_that_is_picked():
+    rows = [{"layer": 1, "head": h, **dict.fromkeys(MAPPED, 0.5 * h), MAPPED[-1]: None} for h in range(3)]
+    drawn = map_of(rows)
+    marks = {name: channel["field"] for name, channel in drawn["encoding"].items() if "field" in channel}
+    assert marks == {"x": "head", "y": "layer", "color": "rank"}
+    steps = drawn["transform"]
+    assert (steps[0]["calculate"], steps[0]["as"]) == ("datum[quantity]", "shown")
+    assert [step for step in steps if "window" in step] == [
+        {"window": [{"op": "rank", "as": "rank"}], "sort": [{"field": "shown"}]}
+    ]
+    picked = next(p for p in drawn["params"] if p["name"] == "quantity")
+    assert picked["bind"]["options"] == [*MAPPED[:-1]]  # a column without any number is not offered
+    assert [t["field"] for t in drawn["encoding"]["tooltip"]] == ["layer", "head", *MAPPED[:-1]]
+    assert drawn["data"]["values"] == rows
 
 
 def test_a_layers_rows_are_those_of_its_result():

@@ -378,6 +378,9 @@ def test_the_declared_similarity_follows_n() -> None:
     for policy in (LogN(9, math.inf), QwenLogN(9, 0.0), YaRN(9, math.inf), ScalableSoftmax(0.0)):
         assert not policy.depends_on_n
         assert policy(2, 4) == policy(1000, 4)
+    for n in (1, 2, 63, 64):
+        assert YaRN(64, 3.0)(n, 4) == QwenLogN(64, 3.0)(n, 4) == 3.0  # constant up to the reference length
+    assert YaRN(64, 3.0)(64 * math.exp(10), 4) == pytest.approx(12.0)
     for policy in (LogN(9), QwenLogN(9, 1e-300), YaRN(9, 1e300), ScalableSoftmax(1e-3)):
         assert policy.depends_on_n
         assert policy(20, 4) != policy(1000, 4)

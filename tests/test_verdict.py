@@ -64,6 +64,7 @@ def test_half_a_unit_of_the_last_printed_digit(printed, half):
 
 
 def test_a_number_meets_what_was_printed_within_rounding_or_its_interval():
+    assert [meets(0.0001, x) for x in (0.000094, 0.000096, 0.00014, 0.00016)] == [False, True, True, False]
     assert meets(0.46, 0.4649)
     assert meets(0.46, 0.4551)
     assert not meets(0.46, 0.4651)

@@ -908,6 +908,12 @@ def cut_by_ridge(old, state, queries, ask):
     return (queries @ axes * np.where(kept, 1 / np.where(kept, size, 1), 0)) @ axes.T @ state["W"].T
 
 
+@mutant(PlainRidge, "get", "rounded-keys")
+def a_twentieth_more(old, state, queries, ask):
+    """Recalls a twentieth more where the numbers came in a narrow dtype: small, but no rounding."""
+    return (1 if state.io_dtype == state.xp.float64 else 1.05) * old(state, queries, ask)
+
+
 mutant(PlainRidge, "get", "rounded-keys", "Takes for directions what is more than the rounding of float64.")(
     lambda old, state, x, ask: x @ np.linalg.pinv(state["H"], rtol=1e-8) @ state["W"].T
 )
