@@ -138,6 +138,16 @@ def page_lines(data: list[Any]) -> list[Line]:
     return lines
 
 
+def slot_lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of `sparse_slots.py`."""
+    lines = []
+    for row in rows:
+        of, times = f"{row['slots']:,} slots, k = 32, {row['n_queries']} queries", row["times_dense"]
+        text = f"{row['microseconds_a_query']:.0f} us a query, {times:.0f} times as fast as dense softmax over them"
+        lines.append(Line.held("sparse slots", of, text, "at least 50 times", times >= 50))
+    return lines
+
+
 def hop_lines(rows: list[dict[str, Any]]) -> list[Line]:
     """Return the lines of `hops.py`."""
     command, memory = rows
@@ -185,6 +195,7 @@ BENCHMARKS = {
     "single_writes": Benchmark(
         "single_writes.main(as_json=True)", "single_writes.main(as_json=True, writes=50_000, turns=500)", write_lines
     ),
+    "sparse_slots": Benchmark("sparse_slots.rows()", "sparse_slots.rows(256, 16, 3)", slot_lines),
     "scan": Benchmark("scan.rows()", "scan.rows(tokens=1024, repeats=3)", scan_lines),
     "page_latency": Benchmark(
         f"page_latency.measure(30, {CHROMIUM!r})", f"page_latency.measure(5, {CHROMIUM!r})", page_lines

@@ -15,6 +15,8 @@ from assocmem.contract.form import (
     Decay,
     DeltaRule,
     Form,
+    GatedSum,
+    Hashed,
     Iterated,
     KernelSum,
     LeastSquares,
@@ -28,7 +30,7 @@ from assocmem.lab.capacity import capacity
 from assocmem.lab.recency import Ages, Rewrites, Sequences
 from assocmem.lab.requirements import requirements
 from assocmem.lab.run import curves
-from assocmem.maps.activations import Activation, Exp, Linear, LogN
+from assocmem.maps.activations import Activation, Exp, Linear, LogN, Swish
 from assocmem.stores import make_store
 
 D = 16
@@ -139,7 +141,9 @@ def test_every_form_answers_every_question_or_says_why_not():
         DeltaRule(): [False, False, True, True, False],
         Momentum(0.5, 0.1): [False, False, True, True, False],
         ChannelDecay((-1.0,) * D, 0.1, 1.0): [False, False, True, False, False],
-        TopK(4, KernelSum(Exp(2.0), normalised=True)): [False] * 5,
+        TopK(4, KernelSum(Exp(2.0), normalised=True)): [True, True, False, False, False],
+        Hashed((7, 11)): [True, True, False, False, False],
+        GatedSum(Swish()): [False] * 5,
         Iterated(2, KernelSum(Exp(2.0), normalised=True)): [False] * 5,
         None: [False] * 5,
     }
@@ -175,7 +179,7 @@ def test_forms_are_data_and_are_checked():
 
 def test_the_stores_declare_their_forms():
     assert {key for key in stores.names() if make_store(key).form(D) is None} == {
-        "all-attention", "attention-over-parameters", "delta-former", "engram", "memory-layers", "mesa-net", "peer",
+        "all-attention", "attention-over-parameters", "delta-former", "memory-layers", "mesa-net", "peer",
         "product-key", "superposed-mlp", "test-time-regression", "ttt-linear", "ttt-mlp", "ultramem",
     }  # fmt: skip
     assert make_store("titans", depth=2).form(D) is None

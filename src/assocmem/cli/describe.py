@@ -124,7 +124,7 @@ def _facts(store: Store) -> dict[str, Any]:
     return {
         "class": store.name, "equation": store.equation, **{name: getattr(store.traits, name) for name in named},
         "extras": [{"name": e.name, "shape": list(e.shape), "meaning": e.meaning} for e in store.traits.extras],
-        "state_numbers": None if store.traits.keys == "ids" else counted_state(store, 64, 64, 64),
+        "state_numbers": counted_state(store, 64, 64, 64),
         "cost": store.cost and str(store.cost), "source": store.source.bibtex() if store.source else None,
     }  # fmt: skip
 

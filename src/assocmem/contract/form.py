@@ -168,3 +168,15 @@ class Iterated(Form):
     of: Form
 
     words: ClassVar[str] = "recall that asks again with what it recalled"
+
+
+@dataclass(frozen=True)
+class Hashed(Form):
+    """The mean of one row from each of several tables, chosen by independent hashes of the key.
+
+    rows: of each table.
+    """
+
+    rows: Annotated[tuple[int, ...], COUNT]
+
+    words: ClassVar[str] = "tables that keys are hashed into"

@@ -27,7 +27,7 @@ from assocmem.kernels import compute
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.extras import drawn_extras
 from assocmem.lab.plan import Estimator, FloatArray, Plan, Trials
-from assocmem.lab.probe import takes_batches
+from assocmem.lab.probe import of_kind, takes_batches
 from assocmem.ruler.ratio import by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 
@@ -226,7 +226,7 @@ def batch_ratios(sampler: Keys, plan: Plan, batched: bool, batch: Batch) -> list
     everywhere = np.tile(targets, len(plan.cosines))
     reads = []
     for one in plan.stores:
-        k, x = (_signs(plan, keys), _signs(plan, queries)) if one.store.traits.keys == "signs" else (keys, queries)
+        k, x = _of_kind(plan, keys, one.store), _of_kind(plan, queries, one.store)
 
         def read(store: Store = one.store, k: FloatArray = k, x: FloatArray = x) -> tuple[FloatArray, int, str]:
             extras = drawn_extras(store, k, d_v, plan.extras, law=plan.keys, seed=plan.seed, trial=first)
@@ -254,10 +254,10 @@ def queries_for(
     return np.concatenate(parts, axis=-2)
 
 
-def _signs(plan: Plan, rows: FloatArray) -> FloatArray:
-    if plan.cosines != (1.0,):
-        raise InputError("stores of sign keys are measured at cosine 1; leave `cosines` at its default.")
-    return np.where(rows >= 0, 1.0, -1.0).astype(rows.dtype)
+def _of_kind(plan: Plan, rows: FloatArray, store: Store) -> FloatArray:
+    if store.traits.keys != "any" and plan.cosines != (1.0,):
+        raise InputError(f"stores of keys of kind {store.traits.keys!r} are measured at cosine 1; leave `cosines` out.")
+    return of_kind(rows, store)
 
 
 # ---------------------------------------------------------------------- the ratio of one store

@@ -21,15 +21,35 @@ FloatArray = np.ndarray[Any, Any]
 def probe(store: Store, n: int, d_k: int, d_v: int, *, batch: tuple[int, ...] = ()) -> tuple[State, Pairs]:
     """Return the store's state after n random pairs of the kind it takes, and the pairs.
 
-    Keys (*batch, n, d_k) have length one, or are signs where the store wants them.
+    Keys (*batch, n, d_k) have length one, or are signs or token ids where the store wants them.
     """
     rng = stream(0, "probe", n)
     keys, values = rng.standard_normal((*batch, n, d_k)), rng.standard_normal((*batch, n, d_v))
-    keys = np.sign(keys) if store.traits.keys == "signs" else keys / np.linalg.norm(keys, axis=-1, keepdims=True)
+    keys = of_kind(keys / np.linalg.norm(keys, axis=-1, keepdims=True), store)
     unbounded = (e for e in store.traits.extras if e.required and e.law is None and e.shape != ("n", "d_k"))
     mild = {e.name: 1.0 for e in unbounded if e.low <= 1 <= e.high and not (isfinite(e.low) and isfinite(e.high))}
     extras = drawn_extras(store, keys, d_v, mild, seed=0, trial=n)
     return store.write(store.empty(d_k, d_v, batch=batch), keys, values, **extras), Pairs(keys, values, extras=extras)
+
+
+IDS = 2**16
+"""Token ids that numbers of keys become."""
+
+
+def of_kind(rows: FloatArray, store: Store) -> FloatArray:
+    """Return keys (..., d_k) of length about one in the kind that a store takes: their signs, or token ids.
+
+    An id grows with the number: one of 2^16 steps, about as many numbers of random keys falling into each.
+    """
+    kind = store.traits.keys
+    if kind == "signs":
+        return np.where(rows >= 0, 1, -1).astype(rows.dtype)
+    if kind == "ids":
+        size = rows.astype(np.float64) * np.sqrt(max(1, rows.shape[-1]))
+        share = 0.5 + 0.5 * size / np.sqrt(1 + size * size)
+        ids: FloatArray = np.minimum(IDS - 1, np.floor(IDS * share)).astype(np.int64)
+        return ids
+    return rows
 
 
 def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:

@@ -38,8 +38,6 @@ def requirements(d_k: int, d_v: int, n_memories: float, ratio: float, cosine: fl
     rows = []
     for key in stores.names():
         store = entry(key).make()
-        if store.traits.keys == "ids":
-            continue
         form = store.form(d_k)
         answer = requirement(form, d_k, n_memories, ratio, cosine)
         recall = store.cost.recall if store.cost else None

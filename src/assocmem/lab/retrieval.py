@@ -21,7 +21,7 @@ from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.extras import drawn_extras
 from assocmem.lab.keys import NUMBERS_AT_ONCE, SAMPLER
 from assocmem.lab.plan import FloatArray, LabelledStore, StoreLike, all_labelled, row
-from assocmem.lab.probe import takes_batches
+from assocmem.lab.probe import of_kind, takes_batches
 from assocmem.ruler.capacity import Capacity, crossing_of_curve, growth
 from assocmem.ruler.estimate import summarise_shares
 from assocmem.ruler.retrieval import retrieval_definition, top1_right
@@ -114,10 +114,6 @@ def retrieval_capacities(
     recalls, largest = _whole("recalls", recalls, 1), None if largest is None else _whole("largest", largest, 2)
     searches = []
     for one in all_labelled(stores):
-        if one.store.traits.keys == "ids":
-            raise InputError(
-                f"{one.label} takes token ids for keys, which have no similarity; it is not measured here."
-            )
         most = largest or (LARGEST_KEPT if one.store.traits.keeps_pairs else LARGEST)
         searches += [_Search(one, d, share, seed, recalls, most) for d in sizes]
     # The slow ones first, so that no worker is left alone with one of them at the end.
@@ -221,7 +217,7 @@ def _pairs(store: Store, seed: int, trial: int, n: int, d: int) -> Pairs:
     shared = 1 << max(LEAST_SHARED, (n - 1).bit_length())
     whole = _drawn.__wrapped__(seed, trial, n, d) if 2 * shared * d > MOST_SHARED else _drawn(seed, trial, shared, d)
     keys, values = whole.keys[:n], whole.values[:n]
-    keys = np.where(keys >= 0, np.float32(1), np.float32(-1)) if store.traits.keys == "signs" else keys
+    keys = of_kind(keys, store)
     extras = drawn_extras(store, keys, d, seed=seed, trial=trial)
     return Pairs(keys, values, extras=extras)
 

@@ -137,9 +137,7 @@ class AttentionOverParameters(TableStore):
 
     heads: Annotated[int, COUNT, Help("heads H")] = 8
     rows: Annotated[int, COUNT, Help("rows of parameters in each head")] = 64
-    width: Annotated[
-        int | None, COUNT, Help("width of a head's keys and values", none="d_k/H and d_v/H, rounded up")
-    ] = None
+    width: Annotated[int | None, COUNT, Help("width of a head's keys and values", none="d_k and d_v")] = None
     seed: Seed = 0
 
     equation = "f(x) = W_o [softmax(sqrt(H) K_h W_q,h x)^T sqrt(d_v) V_h]_h"
@@ -160,23 +158,24 @@ class AttentionOverParameters(TableStore):
 
     @property
     def traits(self) -> Traits:
-        """Linear: channels of other heads have other weights."""
-        linear: Literal["shared", "per-channel"] = "shared" if self.heads == 1 else "per-channel"
+        """Linear: where a head has a part of the channels only, others have other weights."""
+        whole = self.heads == 1 or self.width is None
+        linear: Literal["shared", "per-channel"] = "shared" if whole else "per-channel"
         return Traits(linear, permutation_invariant=True, overwrite="adds", constant_size=True)
 
     @property
     def cost(self) -> Cost:  # type: ignore[override]
         heads, rows, width = self.heads, self.rows, self.width
         if width is None:
-            each = D_K * D_K + D_V * D_V + rows * (D_K + D_V)
+            each = heads * (D_K**2 + D_V**2) + heads * rows * (D_K + D_V)
         else:
             each = heads * width * (D_K + D_V) + Count("", lambda *_: 1, 2 * heads * rows * width)
-        return Cost(each + Count("", lambda *_: 1, heads * rows), each, note="at widths that the heads divide")
+        return Cost(each + Count("", lambda *_: 1, heads * rows), each)
 
     def _widths(self, state: State) -> tuple[int, int]:
-        if self.width is not None:
-            return self.width, max(self.width, math.ceil(state.d_v / self.heads))
-        return math.ceil(state.d_k / self.heads), math.ceil(state.d_v / self.heads)
+        if self.width is None:
+            return state.d_k, state.d_v
+        return self.width, max(self.width, math.ceil(state.d_v / self.heads))
 
     def init(self, state: State) -> Mapping[str, Array]:
         wide, w = self._widths(state)

@@ -12,6 +12,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.cost import D_V, Cost, Count
 from assocmem.contract.errors import InputError
+from assocmem.contract.form import Hashed
 from assocmem.contract.register import register
 from assocmem.contract.settings import COUNT, NOT_NEGATIVE, Help
 from assocmem.contract.state import State
@@ -82,6 +83,9 @@ class Engram(SlotTableStore):
     def primes(self) -> tuple[int, ...]:
         """Rows of each table: those of the 2-grams first."""
         return next_primes(self.rows, self.heads * (self.longest - 1))
+
+    def form(self, d_k: int) -> Hashed:
+        return Hashed(self.primes)
 
     def slot_count(self, state: State) -> int:
         return sum(self.primes)

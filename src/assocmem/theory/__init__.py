@@ -6,7 +6,7 @@ Approximations are labelled (`Prediction.exact` is False). Where there is no the
 docs/theory.md derives every formula.
 """
 
-from assocmem.theory import forgetting, kernel_sum  # noqa: F401 - they register their answers
+from assocmem.theory import forgetting, kernel_sum, top_k  # noqa: F401 - they register their answers
 from assocmem.theory.design import Design, Requirement, best_sharpness, design, requirement
 from assocmem.theory.gaussian import gaussian_capacity, gaussian_ratio
 from assocmem.theory.key_laws import effective_ratio
