@@ -51,6 +51,10 @@ VARIANTS = (
     ("optimal-linear", {"ridge": 0.1}),
     ("exp-series", {"terms": 3}),
     ("exp-series", {"terms": 3, "read": "features"}),
+    ("product-key", {"sub_keys": 4, "k": 20, "heads": 2}),
+    ("ultramem", {"sub_keys": 6, "k": 4, "cores": 1, "blocks": 1, "selection": "grid", "weights": "softmax"}),
+    ("peer", {"sub_keys": 6, "k": 4, "heads": 2, "gate": "none"}),
+    ("attention-over-parameters", {"rows": 8, "width": 3}),
 )
 """Settings at the ends of their ranges and of other forms (chunks shorter than a write), beside the defaults."""
 
