@@ -14,7 +14,7 @@ from assocmem.lab.plan import LabelledStore, all_labelled, row
 from assocmem.lab.probe import counted_state, of_kind
 from assocmem.lab.run import curves
 from assocmem.ruler import bits_per_recall
-from assocmem.ruler.estimate import summarise
+from assocmem.ruler.estimate import summarise_shares
 from assocmem.ruler.retrieval import top1_right
 
 D, SLOTS = 32, 256
@@ -43,9 +43,9 @@ def _answer(run: Run) -> Outcome:
     view = in_panels(
         shown, "n_memories", "memories M",
         {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_domain": (0.01, 30), **RULE},
-        {"where": {"quantity": RIGHT}, "y_title": "right of all M recalled", "y_log": False},
-        {"where": {"quantity": LOAD}, "y_title": "slots in use", "y_log": False},
-        {"where": {"quantity": SHARED}, "y_title": "addressed slots shared", "y_log": False},
+        {"where": {"quantity": RIGHT}, "y_title": "right of all M recalled", "y_log": False, "y_domain": (0, 1)},
+        {"where": {"quantity": LOAD}, "y_title": "slots in use", "y_log": False, "y_domain": (0, 1)},
+        {"where": {"quantity": SHARED}, "y_title": "addressed slots shared", "y_log": False, "y_domain": (0, 1)},
         {"where": {"quantity": BITS}, "y_title": "bits per number of state"},
     )  # fmt: skip
     view["colours"] = {one.label: one.colour for one in NEAREST}
@@ -62,6 +62,7 @@ def _of_slots(run: Run, one: LabelledStore, m: int) -> Iterator[Row]:
     """Yield the share of right recalls, of rows in use, and of addressed rows that pairs share."""
     found: dict[str, list[float]] = {RIGHT: [], LOAD: [], SHARED: []}
     asked = min(m, 64)
+    counted = {RIGHT: asked}
     for trial in range(run.fewer(3, 2)):
         pairs = draw_pairs(run.seed, trial, m, D, D, values="sphere")
         keys = of_kind(pairs.keys, one.store)
@@ -72,11 +73,13 @@ def _of_slots(run: Run, one: LabelledStore, m: int) -> Iterator[Row]:
             ids = np.sort(one.store.addresses(state, keys).ids, axis=-1)
             own = ids[np.concatenate([np.ones_like(ids[:, :1], dtype=bool), ids[:, 1:] != ids[:, :-1]], axis=-1)]
             uses = np.bincount(own, minlength=len(state["values"]))
+            counted |= {LOAD: len(uses), SHARED: m}
             found[LOAD].append(float(np.mean(uses > 0)))
             found[SHARED].append(float(np.mean(uses[own] > 1)))
     for quantity, shares in found.items():
         if shares:
-            said = summarise(shares, "mean", seed=run.seed, sampler="keys", definition=f"mean over trials: {quantity}")
+            words = f"share of all trials: {quantity}"
+            said = summarise_shares(shares, counted[quantity], definition=words, seed=run.seed, sampler="keys")
             yield row(one, said, None, experiment=run.experiment, d_k=D, n_memories=m, quantity=quantity)
 
 
