@@ -148,7 +148,8 @@ def test_a_ratio_without_end_is_null_in_json_and_said(ask, tmp_path):
     keys = np.random.default_rng(0).standard_normal((40, 8))
     keys[3] = 0
     np.save(tmp_path / "keys.npy", keys)
-    data = ask("measure", "--keys", tmp_path / "keys.npy", "--store", "outer-product", "--json").json
+    words = ["measure", "--keys", tmp_path / "keys.npy", "--store", "outer-product", "--statistic", "rms"]
+    data = ask(*words, "--json").json
     assert any(row["value"] is None and row["n_memories"] > 2 for row in data["curve"])
     assert "infinite" in data["capacities"][0]["reason"]
     assert data["geometry"][0]["zero_rows"] == 1

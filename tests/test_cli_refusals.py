@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch):
     holed[7, 3] = np.nan
     arrays = {
         "good": good, "short": good[:150], "nan": holed, "one": good[:1], "zero": np.zeros((50, 8)),
-        "same": np.ones((50, 8)), "targets": np.arange(200), "four": good.reshape(2, 2, 50, 16),
+        "same": np.ones((50, 8)), "targets": np.arange(200), "five": good.reshape(1, 2, 2, 50, 16),
     }  # fmt: skip
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
@@ -126,10 +126,10 @@ CASES = [
     ("measure --keys two.npz", "two.npz:a"),
     ("measure --keys nan.npy", "row 7"),
     ("measure --keys one.npy", "n >= 2"),
-    ("measure --keys four.npy", "(n, d)"),
+    ("measure --keys five.npy", "(n, d)"),
     ("measure --keys zero.npy", "zero in every column"),
     ("measure --keys same.npy --centre", "constant in every column"),
-    ("measure --keys good.npy --values short.npy", "(1, 150, 16)"),
+    ("measure --keys good.npy --values short.npy", "(150, 16)"),
     ("measure --keys good.npy --queries good.npy", "--targets"),
     ("measure --keys good.npy --targets targets.npy", "--queries"),
     ("measure --keys good.npy --store nope", "nope"),

@@ -65,7 +65,7 @@ def test_gated_rows_are_those_of_the_gated_store():
 
 
 @pytest.mark.parametrize("m", [2, 4, 6])
-def test_right_choices_equal_the_count_over_every_subset(m):
+def test_choices_of_the_loudest_row_equal_the_count_over_every_subset(m):
     keys = drawn("choices", shape=(7, 2))
     found = Exact.of(given(keys).head(0), labelled(MLP(ReLU())))
     weights = np.maximum(keys @ keys.T, 0)
@@ -74,14 +74,14 @@ def test_right_choices_equal_the_count_over_every_subset(m):
         for j in range(7) for others in itertools.combinations(sorted(set(range(7)) - {j}), m - 1)
     ]  # fmt: skip
     assert 0.1 < np.mean(right) < 0.95
-    assert found.right(m) == pytest.approx(np.mean(right), rel=EXACT)
-    assert found.right(m) != pytest.approx(found.right(m + 1), rel=1e-3)
+    assert found.loudest(m) == pytest.approx(np.mean(right), rel=EXACT)
+    assert found.loudest(m) != pytest.approx(found.loudest(m + 1), rel=1e-3)
 
 
-def test_an_equal_row_is_no_right_choice():
+def test_an_equal_row_is_not_outvoiced():
     keys = np.repeat(drawn("equal", shape=(4, 3)), 2, axis=0)
     for store in (SoftmaxAttention(1.0), MLP(ReLU())):
-        assert Exact.of(given(keys).head(0), labelled(store)).right(8) == 0.0
+        assert Exact.of(given(keys).head(0), labelled(store)).loudest(8) == 0.0
 
 
 @pytest.mark.parametrize("store", [SoftmaxAttention(0.4), SoftmaxAttention("log-n"), MLP(ReLU(power=2))], ids=str)

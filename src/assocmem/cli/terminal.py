@@ -44,6 +44,9 @@ OPTIONS = {
     "threshold": "--ratio", "ratio": "--ratio", "n_memories": "--memories", "cosine": "--query-cosine", "d": "--d-k",
     "d_k": "--d-k", "d_v": "--d-v", "largest": "--max-memories", "sampler": "--sampler", "workers": "--workers",
     "seed": "--seed", "statistic": "--statistic", "precision": "--precision", "budget": "--budget", "extras": "--extra",
+    "fit_share": "--fit-share", "gate_biases": "--gate-biases",
+    **{name: f"--{name}" for name in ("queries", "targets", "gates", "biases", "gain", "mask", "window", "drop",
+                                      "names", "transpose", "trials", "asked", "memories")},
 }  # fmt: skip
 """What the arguments that errors name are called at the command line."""
 

@@ -71,10 +71,10 @@ COLUMNS = {
     "statistic": Column("over trials: rms, mean or median; share, of all recalls of all trials"),
     "estimator": Column("of the ratio. weights: sqrt(sum over i != j of A_ij^2)/|A_jj|; vectors: ||f(k_j) - A_jj v_j||/"
                         "(|A_jj| ||v_j||); projection: the same with the least-squares coefficient of f(k_j) on v_j in "
-                        "place of A_jj"),
+                        "place of A_jj. Without given values weights are the root mean square over random ones"),
     "sampler": Column("keys: keys and values are drawn, written and recalled. similarities: the similarities of "
                       "independent random unit keys are drawn exactly and σ is applied; tilted: by importance "
-                      "sampling"),
+                      "sampling. exact: nothing is sampled. subsets of given keys: random ones are written"),
     "n_trials": Column("independent trials behind the value; of a capacity at the measured M with the fewest",
                        "trials", "count", heading="trials"),
     "seed": Column("of the random streams", "", "count"),
@@ -115,13 +115,30 @@ COLUMNS = {
     "multiply_adds": Column("multiply-adds of one recall there, null where the store does not say", "", "count",
                             heading="multiply-adds"),
     "code": Column("mark of the store's class, settings and own source"),
-    "right": Column("share of recalls whose largest inner product is with the right one of all M stored values", "",
-                    "share"),
+    "right": Column("share of recalls whose largest inner product is with the right one of all M stored values (random "
+                    "ones where none are given); of exact rows at the largest M only", "", "share"),
     "right_low": Column("lower end of the 95 % interval of that share", "", "share"),
     "right_high": Column("upper end of the 95 % interval of that share", "", "share"),
     "right_there": Column("that share at largest_m", "", "share"),
     # a user's own keys
-    "head": Column("place of the head among the given ones", "", "count"),
+    "name": Column("of the head: its place among the given ones, 10.4 for head 4 of layer 10, or the name given"),
+    "layer": Column("place of the head's layer, null where there is but one", "", "count"),
+    "head": Column("place of the head in its layer", "", "count"),
+    "heads": Column("heads that the row sums up: value, p10 and p90 are of their capacities, thought on beyond the "
+                    "rows where they are not reached", "heads", "count"),
+    "worst": Column("the heads with the smallest capacities, smallest first"),
+    "p10": Column("of a ratio: that of the query that 10 % of queries stay below; of a capacity: the M at which 10 % "
+                  "of queries have reached the threshold", "", "number"),
+    "p90": Column("the same of 90 %", "", "number"),
+    "rms": Column("of a ratio: its root mean square over queries; of a capacity: the M at which that reaches the "
+                  "threshold", "", "number"),
+    "heaviest": Column("share of the mean square over queries that one of them holds: near 1 the rms speaks of it "
+                       "alone", "", "share"),
+    "past": Column("share of queries whose ratio is above the threshold", "", "share"),
+    "loudest": Column("share of queries, mean over subsets of M rows, for which no other row has as large a weight as "
+                      "the one asked for; null where it is sampled", "", "share"),
+    "beyond": Column("the M at which rows of the same kind would reach the threshold, where these do not", "memories",
+                     "number"),
     "preparation": Column("raw, centred or whitened keys", heading="keys"),
     "n_rows": Column("rows that were measured", "rows", "count"),
     "columns_dropped": Column("columns that are constant in the rows (whitened: in the rows fitted on), left out",

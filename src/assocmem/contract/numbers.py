@@ -72,6 +72,15 @@ def number(value: float | None, *, zeros: bool = False) -> str:
     return f"{value:{'#' if zeros else ''}.4g}" if size >= 1e-3 else f"{value:.3e}"
 
 
+def bounded(ratio: float) -> str:
+    """Return a ratio as people write it, beyond a million either way by its bound.
+
+    >>> bounded(1.987e155), bounded(0.83), bounded(1e-9)
+    ('> 1e6', '0.83', '< 1e-6')
+    """
+    return "> 1e6" if ratio > 1e6 else "< 1e-6" if 0 < ratio < 1e-6 else number(ratio)
+
+
 def interval(low: float | None, high: float | None, *, zeros: bool = False) -> str:
     """Return an interval as "low to high", or a dash where there is none."""
     return "–" if low is None or high is None else f"{number(low, zeros=zeros)} to {number(high, zeros=zeros)}"

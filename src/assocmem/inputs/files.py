@@ -126,7 +126,7 @@ def read_matrix(path: str | os.PathLike[str], what: str = "keys") -> Numbers:
 
     Returns
     -------
-    ndarray (n, d) or (heads, n, d)
+    ndarray (n, d), (heads, n, d) or (layers, heads, n, d)
         Finite numbers, n and d >= 1.
 
     Raises
@@ -138,14 +138,17 @@ def read_matrix(path: str | os.PathLike[str], what: str = "keys") -> Numbers:
     """
     array = read_array(path)
     label = f"`{what}` from {Path(path).name}"
-    if array.ndim not in (2, 3):
-        raise FileFormatError(f"{label} must have shape (n, d) or (heads, n, d); got {array.shape}.")
+    if array.ndim not in (2, 3, 4):
+        raise FileFormatError(
+            f"{label} must have shape (n, d), (heads, n, d) or (layers, heads, n, d); got {array.shape}."
+        )
     if 0 in array.shape:
         raise FileFormatError(f"{label} must not be empty; got shape {array.shape}.")
     finite = np.isfinite(array).all(axis=-1)
     if not finite.all():
         at = np.argwhere(~finite)[0]
-        place = f"row {at[-1]}" if at.size == 1 else f"head {at[0]}, row {at[1]}"
+        heads = "" if at.size == 1 else f"head {'.'.join(map(str, at[:-1]))}, "
+        place = f"{heads}row {at[-1]}"
         count = int((~finite).sum())
         raise NonFiniteError(
             f"{label} must be finite; {place} holds NaN or infinity"
@@ -166,23 +169,26 @@ def read_targets(path: str | os.PathLike[str], n: int) -> np.ndarray[Any, np.dty
 
     Returns
     -------
-    ndarray (m,) of int64
-        Whole numbers in [0, n).
+    ndarray (m,), (heads, m) or (layers, heads, m) of int64
+        Whole numbers in [0, n), or -1: the query asks for none.
 
     Raises
     ------
     FileFormatError
         For another shape or type.
     InputError
-        For numbers outside [0, n).
+        For numbers outside [-1, n).
     """
     array = read_array(path)
     label = f"`targets` from {Path(path).name}"
-    if array.ndim != 1 or array.dtype.kind == "b":
-        raise FileFormatError(f"{label} must be whole numbers of shape (m,); got {array.shape}, {array.dtype}.")
+    if array.ndim not in (1, 2, 3) or array.dtype.kind == "b":
+        raise FileFormatError(
+            f"{label} must be whole numbers of shape (m,), or for each head (heads, m); got {array.shape}, "
+            f"{array.dtype}."
+        )
     if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.floor(array)).all()):
         raise FileFormatError(f"{label} must be whole numbers; they hold fractions, NaN or infinity.")
-    if array.size and (array.min() < 0 or array.max() >= n):
+    if array.size and (array.min() < -1 or array.max() >= n):
         raise InputError(f"{label} must lie in [0, {n}), the stored pairs; got {array.min():g} to {array.max():g}.")
     return array.astype(np.int64)
 

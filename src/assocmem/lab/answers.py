@@ -35,7 +35,7 @@ Told = tuple[Iterable[Row], Mapping[str, Any]]
 
 CAPACITY = ("label", "d_k", "cosine", "value", "interval", "theory", "statistic", "n_trials")
 RATIO = ("label", "d_k", "n_memories", "value", "interval", "theory")
-KEYS = ("head", "preparation", "label", "value", "interval", "right_there", "effective_dimension", "mean_cosine")
+KEYS = ("name", "preparation", "label", "value", "p10", "p90", "rms", "interval", "right_there", "effective_dimension")
 GIVEN = ("head", "rule", "n_memories", "value", "interval", "logit_scale", "extrapolated", "theory", "uniform")
 STORES = ("label", "feasible", "ratio", "largest", "numbers_held", "cost")
 
@@ -136,12 +136,14 @@ def measure(found: lab_measure.Measurement) -> Told:
     >>> import assocmem
     >>> rows = np.random.default_rng(0).standard_normal((200, 16))
     >>> found = assocmem.measure(rows, stores=["outer-product"], normalise=True, workers=1)
-    >>> 8 < found.value < 32
-    True
+    >>> round(found.value)
+    17
     """
-    shapes = {(row["head"], row["preparation"]): row for row in found.geometry}
-    rows = [{"quantity": "capacity", **row, **shapes[row["head"], row["preparation"]]} for row in found.capacities]
-    return [*rows, *found.curve], {"table": KEYS, "words": found.words, "view": {"quantity": "ratio"}}
+    shapes = {(row["name"], row["preparation"]): row for row in found.geometry}
+    rows = [{"quantity": "capacity", **shapes[row["name"], row["preparation"]], **row} for row in found.capacities]
+    notes = list(dict.fromkeys(row["note"] for row in found.capacities if row.get("note")))
+    said = {"table": KEYS, "words": found.words, "notes": notes, "summary": found.over_heads()}
+    return [*rows, *found.curve], said | {"view": {"quantity": "ratio"}}
 
 
 @answers(lab_run.curves)

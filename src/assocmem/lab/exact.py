@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class Exact:
         above = found.log_mean_square(m) > 2 * math.log(threshold)
         return float(np.sum(above) / np.maximum(np.sum(found.asked), 1))
 
-    def right(self, m: float) -> float:
+    def loudest(self, m: float) -> float:
         """Return the mean over queries of the share of subsets of m rows where none is as loud as the one asked for.
 
         With b of N others as loud a subset leaves out all of them in C(N - b, m - 1) of C(N, m - 1) cases; a query that
@@ -101,6 +101,12 @@ class Exact:
         with np.errstate(invalid="ignore"):
             logs = gammaln(others - b + 1) - gammaln(left + 1) - gammaln(others + 1) + gammaln(others - taken + 1)
         return float(np.mean(np.where(left < 0, 0.0, np.exp(logs))))
+
+    def right(self, values: FloatArray, m: int) -> float:
+        """Return the share of queries whose recall is nearest to the right one of the values (n, d_v) that they see."""
+        rows = weighed(replace(self.rows, values=values), self.one.store, m)
+        assert rows is not None
+        return float(np.sum(rows.right()) / np.maximum(np.sum(self.ratios(m).asked), 1))
 
     def crossing(self, threshold: float, statistic: str, low: float, high: float) -> float | None:
         """Return the M between `low` and `high` at which a statistic of the ratio rises to the threshold, or None."""

@@ -22,13 +22,17 @@ FAINT = 1e-140
 """Largest entry of the keys below which squares of inner products are no normal numbers."""
 FEW_ROWS = 0.02
 """Columns for each row of a whitening above which its uncertainty is said."""
+SHOWN = 6
+"""Heads that a sentence names one by one."""
 NAMING = "zero"
 """The topic whose numbers name rows, so that a range of them would say something else."""
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
 
 
-def explain(found: Geometry, kind: str) -> dict[str, str]:
+def explain(found: Geometry, kind: str, *, told: bool = False) -> dict[str, str]:
     """Return sentences by topic on why recall of such keys is as it is; `kind` is "raw", "centred" or "whitened".
+
+    told: a sharpness was given, so that none is advised.
 
     A shared mean is named where it makes up a quarter of E cos² or more; uneven use of directions where the
     participation ratio is below half the width; lengths where they scatter by more than 5 %; what a
@@ -60,11 +64,13 @@ def explain(found: Geometry, kind: str) -> dict[str, str]:
             "key weighs more in every recall than a short one in its own. Normalising makes lengths one."
         )
     square = found.norm_mean * found.norm_mean + found.norm_std * found.norm_std
-    if 0 < square < math.inf and abs(found.norm_mean - 1) > FAR_FROM_ONE:
+    if not told and 0 < square < math.inf and abs(found.norm_mean - 1) > FAR_FROM_ONE:
+        root = math.sqrt(found.d)
         words["sharpness"] = (
             f"{name} keys have a mean squared length of {square:.3g}. A sharpness beta is meant for keys of length 1: "
-            f"here it acts as {square:.3g} times as much. Normalise them, or give beta divided by {square:.3g} (a "
-            f"transformer's 1/sqrt(d_k) on keys of length sqrt(d_k) is beta = {1 / math.sqrt(found.d):.3g} here)."
+            f"here it acts as {square:.3g} times as much. Normalise them, or give beta = {root / square:.3g} for what "
+            f"{root:.3g} is on unit keys; a transformer's own 1/sqrt(d_k), {1 / root:.3g}, acts here as "
+            f"{square / root:.3g}."
         )
     if effective is not None and not words:
         words["even"] = (
@@ -117,24 +123,25 @@ def set_aside(count: int, rows: int, width: int, kinds: Sequence[str]) -> str:
     return words
 
 
-def effective_sharpness(beta: float | None, rows: Floats, kind: str) -> str:
-    """Return the note on how sharp a store with `beta` is on keys (n, d) whose mean squared length is far from 1."""
+def effective_sharpness(beta: float | None, lengths: tuple[float, float], kind: str, *, own: bool = True) -> str:
+    """Return the note on how sharp a store with `beta` is where logits are far from those of unit keys and queries.
+
+    lengths: root mean squares of the queries' and of the keys' lengths. own: the keys ask for themselves.
+    """
     if beta is None or beta == 0 or math.isinf(beta):
         return ""
-    with np.errstate(over="ignore"):
-        square = float(np.mean(np.sum(rows * rows, axis=1)))
-    if not math.isfinite(square) or abs(square - 1) <= FAR_IN_SQUARE:
+    product = lengths[0] * lengths[1]
+    if not math.isfinite(product) or abs(product - 1) <= FAR_IN_SQUARE:
         return ""
-    return (
-        f"on these {kind} keys, of mean squared length {square:.3g}, a beta of {beta:.3g} is as sharp as "
-        f"{beta * square:.3g} is on keys of length 1"
-    )
+    long = f"of mean squared length {product:.3g}" if own else "and queries of root mean squared lengths "
+    named = f"{kind} keys {long}" if own else f"{kind} keys {long}{lengths[1]:.3g} and {lengths[0]:.3g}"
+    return f"on these {named}, a beta of {beta:.3g} is as sharp as {beta * product:.3g} is on unit keys and queries"
 
 
-def gathered(sentences: Sequence[dict[str, str]]) -> list[str]:
+def gathered(names: Sequence[str], sentences: Sequence[dict[str, str]]) -> list[str]:
     """Return the sentences of every head; what several heads agree on, but for its numbers, is said once.
 
-    sentences: for every head its sentences by topic. A number that differs from head to head is given as a range.
+    names, sentences: of every head, and its sentences by topic. A number that differs from head to head is a range.
     """
     if len(sentences) == 1:
         return list(sentences[0].values())
@@ -148,7 +155,8 @@ def gathered(sentences: Sequence[dict[str, str]]) -> list[str]:
         if topic != NAMING:
             for values in zip(*(NUMBER.findall(sentences[head][topic]) for head in alike), strict=True):
                 form = form.replace("#", _range(values), 1)
-        words.append(f"{f'Head {alike[0]}' if len(alike) == 1 else f'Heads {_listed(alike)}'}: {form}")
+        who = f"Head {names[alike[0]]}" if len(alike) == 1 else f"Heads {_listed(alike, names)}"
+        words.append(f"{who}: {form}")
     return words
 
 
@@ -158,7 +166,9 @@ def _range(found: Sequence[str]) -> str:
     return ordered[0] if len(ordered) == 1 else f"{ordered[0]}–{ordered[-1]}"
 
 
-def _listed(heads: Sequence[int]) -> str:
+def _listed(heads: Sequence[int], names: Sequence[str]) -> str:
     if len(heads) > 2 and heads[-1] - heads[0] == len(heads) - 1:
-        return f"{heads[0]} to {heads[-1]}"
-    return ", ".join(str(head) for head in heads[:-1]) + f" and {heads[-1]}"
+        return f"{names[heads[0]]} to {names[heads[-1]]}"
+    if len(heads) > SHOWN:
+        return f"{', '.join(names[head] for head in heads[: SHOWN - 1])} and {len(heads) - SHOWN + 1} more"
+    return ", ".join(names[head] for head in heads[:-1]) + f" and {names[heads[-1]]}"

@@ -52,6 +52,10 @@ class Given:
         """Return the rows of one head."""
         return self.rows.head(*self.places[i])
 
+    def key_head(self, i: int) -> int:
+        """Return the number of the key store that a head asks, counted through all layers."""
+        return i * int(np.prod(self.rows.keys.shape[:-2])) // len(self.places)
+
     def prepared(
         self, i: int, kind: Kind, *, fit_on: FloatArray | None = None, normalise: bool = False
     ) -> tuple[GivenRows, Preparation]:
@@ -106,7 +110,7 @@ def given(
             "`queries` and `targets` go together: the target of a query is the row that it asks for, a number, 'own' "
             "or 'strongest'."
         )
-    target = _targets(targets, rows["keys"] if queries is None else rows["queries"], stored.shape[-2])
+    target = _targets(targets, rows["keys"] if queries is None else rows["queries"], stored.shape[-2], causal)
     read = GivenRows(
         rows["keys"], rows["queries"], rows["values"], rows["gates"], causal=causal, window=window, mask=mask,
         drop=tuple(drop), target=target,
@@ -209,11 +213,16 @@ def _units(rows: FloatArray) -> FloatArray:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-300))
 
 
-def _targets(targets: Any, queries: Any, n: int) -> Any:
+def _targets(targets: Any, queries: Any, n: int, causal: bool) -> Any:
     """Return what each query asks for as `GivenRows` takes it: its own row by default."""
     if targets is None or isinstance(targets, str):
         if targets not in (None, "own", "strongest"):
             raise InputError(f"`targets` must be 'own', 'strongest' or the rows asked for; got {targets!r}.")
+        if targets == "own" and not (queries.shape[-2] == n or (causal and queries.shape[-2] < n)):
+            raise InputError(
+                f"`targets` must name rows, or be 'strongest': {queries.shape[-2]} queries are not at the positions of "
+                f"{n} keys."
+            )
         return targets or "own"
     rows, shape = np.asarray(targets if isinstance(targets, list | tuple) else to_numpy(targets)), queries.shape[:-1]
     if rows.shape not in (shape, shape[-1:]) or rows.dtype.kind not in "iu":

@@ -1,30 +1,34 @@
-"""A user's own keys and values, measured: ratio and retrieval at growing M, capacity, geometry, and what they say."""
+"""A user's own keys, queries and values, measured: ratio and choices at growing M, capacity, geometry, what they say.
+
+Stores whose recall is a sum over the pairs are measured exactly (`lab.exact`), the others by subsets (`lab.rows`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby, product
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from assocmem.contract.arrays import as_array, dtype_name, namespace, require_finite, to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Statistic
-from assocmem.contract.numbers import is_whole, stream
+from assocmem.contract.numbers import is_number, is_whole
 from assocmem.contract.results import Results, Row
-from assocmem.inputs import checked_targets, value_law
-from assocmem.kernels.compute import Progress, Workers
-from assocmem.lab.explain import effective_sharpness, explain, gathered, set_aside, too_small, zero_rows
-from assocmem.lab.plan import FloatArray, LabelledStore, Plan, StoreLike, Trials, all_labelled, row
-from assocmem.lab.rows import Rows
+from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.lab.explain import explain, gathered, set_aside, too_small, zero_rows
+from assocmem.lab.given import Given, given
+from assocmem.lab.plan import LabelledStore, Plan, StoreLike, all_labelled
+from assocmem.lab.prepared import STATISTICS, Prepared
 from assocmem.lab.run import part_of
-from assocmem.ruler.capacity import crossing_of_curve
-from assocmem.ruler.geometry import key_geometry
-from assocmem.ruler.whitening import Kind, Preparation
-from assocmem.stores import entry, make_store, names
+from assocmem.ruler import quantile
+from assocmem.ruler.whitening import Kind
+from assocmem.stores import entry, make_store
+from assocmem.stores import names as store_names
+from assocmem.stores.mlp import GatedMLP
 
 KINDS: dict[str, Kind] = {
     "raw": "raw", "centre": "centred", "centred": "centred", "whiten": "whitened", "whitened": "whitened",
@@ -35,7 +39,7 @@ KINDS: dict[str, Kind] = {
 class Measurement:
     """What was found about given keys: rows, and sentences (`words`) on what their geometry does to recall.
 
-    curve: a row for each head, preparation, store and M (ratio with interval, share of right recalls).
+    curve: a row for each head, preparation, store and M (ratio of the median query, of others, share of right choices).
     capacities: for each head, preparation and store (value, or "not reached ..." with the ratio there).
     geometry: for each head and preparation.
     """
@@ -46,9 +50,39 @@ class Measurement:
     words: tuple[str, ...]
 
     def __repr__(self) -> str:
-        columns = ("head", "preparation", "label", "value", "low", "high", "reason")
+        columns = ("name", "preparation", "label", "value", "p10", "p90", "reason")
         table = Results("measured", tuple({name: row[name] for name in columns} for row in self.capacities))
         return "\n".join([str(table), *self.words])
+
+    def over_heads(self) -> list[Row]:
+        """Return a row for each preparation and store: how its capacity is spread over the heads, and the worst heads.
+
+        Returns
+        -------
+        list of dict
+            A capacity beyond the rows counts as the one that rows of the same kind would have.
+        """
+        rows = []
+        for (kind, label), found in groupby(sorted(self.capacities, key=_of_heads), key=_of_heads):
+            heads = list(found)
+            reached = np.array([_capacity_of(head) for head in heads])
+            worst = [heads[i]["name"] for i in np.argsort(reached, kind="stable")[:3]]
+            spread = {name: float(quantile(reached, q)) for name, q in (("value", 0.5), ("p10", 0.1), ("p90", 0.9))}
+            rows.append({"preparation": kind, "label": label, "heads": len(heads), **spread, "worst": ", ".join(worst)})
+        return rows
+
+
+def _of_heads(row: Row) -> tuple[str, str]:
+    return row["preparation"], row["label"]
+
+
+def _capacity_of(row: Row) -> float:
+    """Return the M of a row of capacities, thought on beyond its rows: 1 where none fits, infinity where all do."""
+    if row["value"] is not None:
+        return float(row["value"])
+    if row.get("beyond") is not None:
+        return float(row["beyond"])
+    return math.inf if (row.get("ratio_there") or math.inf) <= row.get("threshold", 0.0) else 1.0
 
 
 def measure(
@@ -57,15 +91,25 @@ def measure(
     *,
     queries: Any = None,
     targets: Any = None,
+    gates: Any = None,
+    biases: Any = None,
+    gate_biases: Any = None,
+    gain: Any = None,
+    causal: bool = False,
+    window: int | None = None,
+    mask: Any = None,
+    drop: Sequence[int] = (),
+    names: Sequence[str] | None = None,
+    transpose: str | Sequence[str] = (),
     stores: Iterable[StoreLike] | None = None,
-    beta: float | None = None,
+    beta: float | Sequence[float] | None = None,
     preparation: str | Sequence[str] = "raw",
     normalise: bool = False,
     memories: Iterable[int] | None = None,
     largest: int | None = None,
     trials: int = 24,
     asked: int = 32,
-    statistic: Statistic = "rms",
+    statistic: Statistic = "median",
     threshold: float = 1.0,
     fit_share: float = 1 / 3,
     d_v: int = 64,
@@ -74,38 +118,62 @@ def measure(
     progress: Progress | None = None,
     came: str | None = None,
 ) -> Measurement:
-    """Return the ratio, the retrieval accuracy and the capacity of stores that hold a user's own keys.
+    """Return the ratio, the share of right choices and the capacity of stores that hold a user's own keys.
 
-    Trials are random subsets of the rows; near all rows they overlap, so that intervals speak of these rows and not of
-    others like them. A store that refuses the keys gets its sentence as the reason.
+    Where recall is a sum over the pairs (softmax, linear and MLP stores: `Store.form`) the numbers are exact: of each
+    query the root mean square over all subsets of M rows, and of these the median over queries, with the queries that
+    10 % and 90 % stay below, and the rms. Other stores are measured on random subsets, with an interval over trials;
+    one that refuses the keys gets its sentence as the reason.
 
     Parameters
     ----------
-    keys : array (n, d) or (heads, n, d)
+    keys : array (n, d), (heads, n, d) or (layers, heads, n, d)
         A result a head, of any array library; n >= 2.
-    values : array (n, d_v) or (heads, n, d_v), optional
-        By default uniform on the unit sphere, `d_v` wide.
-    queries : array (m, d) or (heads, m, d), optional
-        By default the stored keys.
-    targets : sequence of int or array (m,), optional
-        The rows that the queries ask for.
+    values : array (..., n, d_v), optional
+        By default the ratio is the rms over random values of one length, by weights. Stores that are not linear in
+        their values get random ones, `d_v` wide, drawn anew in each trial.
+    queries : array (..., m, d), optional
+        With a multiple of the keys' heads where several ask one key store (head i reads keys i // group). By default
+        every stored key asks for itself, prepared as it is stored.
+    targets : "own", "strongest" or int array (m,) or (..., m), optional
+        The row that each query asks for: at its own position, of its largest weight, or named (-1: none).
+    gates : array (..., n, d), optional
+        Rows of a layer, as the next three: weights σ(g.x + c) (k.x + b). Without queries each row is asked by its own
+        direction: along its key, with gates midway between the two. Stores named by key take the gate; default swiglu.
+    biases, gate_biases : array (..., n), optional
+        The b and c.
+    gain : array (d,), optional
+        Inputs x are this gain of a norm times a vector of length sqrt(d), which a query then is.
+    causal : bool
+        Queries stand at the last m positions and see no later key.
+    window : int, optional
+        Causal queries see the last so many keys, their own included.
+    mask : bool array (..., m, n), optional
+        What each query sees.
+    drop : sequence of int
+        Positions of keys that count as absent.
+    names : sequence of str, optional
+        Of the heads; by default their places, "10.4" for head 4 of layer 10.
+    transpose : {"keys", "values", "gates"} or several
+        Arrays that came with a row in each column, as the values of a linear layer's weight (out, in) do.
     stores : iterable, optional
         Keys, Stores or (label, Store); by default those that the register calls usual.
-    beta : float, optional
-        For stores given by a key that takes one.
+    beta : float or several, optional
+        For stores given by a key that takes one; it multiplies k.x as it is.
     preparation : {"raw", "centre", "whiten"} or several
-        Centring and whitening are fitted on `fit_share` of the rows, and all preparations are then measured on the
-        others.
+        Of the keys. Centring and whitening are fitted on `fit_share` of the rows, and all preparations are then
+        measured on the others. Queries of one's own get what leaves their logits as they were, keys that ask for
+        themselves keep their mean squared length.
     normalise : bool
-        Scale prepared keys to length one.
+        Scale keys and queries to length one instead: a sharpness is then that of unit keys.
     memories : iterable of int, optional
         The M to measure, by default steps of sqrt(2) up to all rows or to `largest`.
     largest : int, optional
         The largest M of those steps.
     trials, asked : int
-        Random subsets at each M, and pairs asked for in each.
-    statistic : {"rms", "mean", "median"}
-        Of the ratio over trials, and of the capacity.
+        Of stores that are sampled: random subsets at each M, and pairs asked for in each.
+    statistic : {"median", "rms", "mean"}
+        Over queries (sampled: and trials).
     threshold : float
         The ratio that a capacity is the M of, > 0.
     fit_share : float
@@ -113,7 +181,7 @@ def measure(
     d_v : int
         Width of random values.
     seed : int
-        Of subsets and random values.
+        Of subsets, random values and the rows to fit on.
     workers, progress
         See `kernels.compute.run_tasks`; the rows do not depend on it.
     came : str, optional
@@ -134,156 +202,109 @@ def measure(
 
     Notes
     -----
-    Cost: trials x stores x preparations writes and recalls of each M.
+    Cost of an exact store: three passes over the weights, m n (d + d_v) multiply-adds each, for each head and
+    preparation; of others trials x M writes and recalls. The mean squares: docs/theory.md, 11.
 
     Examples
     --------
     >>> rows = np.random.default_rng(0).standard_normal((200, 16))
     >>> found = measure(rows, stores=["outer-product"], normalise=True, workers=1)
-    >>> 8 < found.capacities[0]["value"] < 32
-    True
+    >>> round(found.capacities[0]["value"])
+    17
     """
-    kinds, chosen = _kinds_of(preparation), _with_beta(stores, beta)
-    heads = _heads_of(keys, "keys", 2)
-    came = dtype_name(as_array(keys, "keys").dtype) if came is None else came
-    paid = None if values is None else _heads_of(values, "values", 2)
-    asks = None if queries is None else _heads_of(queries, "queries", 1)
-    where = None if targets is None else checked_targets(targets, heads.shape[1])
-    for sentence in _misfits(heads, paid, asks, where):
-        raise InputError(sentence)
-    if not (is_whole(trials) and is_whole(asked)):
-        raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials!r} and {asked!r}.")
-    if not 0 < fit_share < 1:
-        raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
-    fitting = _rows_to_fit(heads.shape[1], fit_share, kinds)
-    given = [
-        _Given(head, kind, *_prepared(heads, paid, asks, where, head, kind, fitting, normalise, d_v, seed, came))
-        for head, kind in product(range(len(heads)), kinds)
-    ]
-    counts = [_memories_of(memories, len(one.rows.keys), largest) for one in given]
-    how: dict[str, Any] = {"trials": trials, "asked": asked, "largest": max(max(ns) for ns in counts)}
-    how["estimator"] = "auto" if values is None else "vectors"
-    curve, capacities = [], []
-    for i, (one, ns) in enumerate(zip(given, counts, strict=True)):
-        sampler = replace(one.rows, name=one.head, **how)
-        plan = Plan(sampler, chosen, one.fitted.rank, tuple(ns), seed, statistics=(statistic,))
-        drawn = sampler.draw(plan, workers, part_of(progress, i, len(given)))
-        for _, found in groupby(drawn, key=lambda trials: trials.one.label):
-            rows, capacity = _summary(one, list(found), threshold, seed)
+    kinds, chosen = _kinds_of(preparation), _chosen(stores, beta, gates is not None)
+    heads = given(
+        keys, values, queries=queries, targets=targets, gates=gates, biases=biases, gate_biases=gate_biases, gain=gain,
+        causal=causal, window=window, mask=mask, drop=drop, names=names, transpose=transpose, came=came,
+    )  # fmt: skip
+    _require(heads, kinds, normalise, trials, asked, fit_share, statistic, threshold)
+    n = heads.rows.keys.shape[-2]
+    how: dict[str, Any] = {"fit": _rows_to_fit(n, fit_share, kinds), "normalise": normalise, "seed": seed}
+    grid = partial(_memories_of, None if memories is None else list(memories), largest)
+    task = partial(_exactly, heads, how, grid, chosen, statistic, threshold, d_v)
+    places = list(product(range(len(heads.names)), kinds))
+    done = run_tasks(task, places, workers=workers, progress=part_of(progress, 0, 2))
+    curve: list[Row] = []
+    capacities: list[Row] = []
+    for step, (one, ms, found) in enumerate(done):
+        left = tuple(store for store in chosen if found[store.label] is None)
+        if left:
+            sampler = one.sampler(trials, asked)
+            plan = Plan(sampler, left, one.fitted.rank, tuple(ms), seed, statistics=(statistic,), d_v=d_v)
+            drawn = sampler.draw(plan, workers, part_of(progress, len(done) + step, 2 * len(done)))
+            for label, trials_of in groupby(drawn, key=lambda trials: trials.one.label):
+                found[label] = one.sampled(list(trials_of), threshold, seed)
+        for store in chosen:
+            rows, capacity = found[store.label]
             curve += rows
             capacities.append(capacity)
-    shapes = [key_geometry(one.rows.keys, came=came) for one in given]
-    words = _words(given, [explain(shape, one.kind) for one, shape in zip(given, shapes, strict=True)])
-    if fitting:
-        whitened = max((one.fitted.rank for one in given if one.kind == "whitened"), default=0)
-        words.append(set_aside(fitting, heads.shape[1], whitened, kinds))
-    geometry = tuple(one.columns() | asdict(shape) for one, shape in zip(given, shapes, strict=True))
+    prepared = [one for one, _, _ in done]
+    words = _words(prepared, beta is not None)
+    if how["fit"]:
+        whitened = max((one.fitted.rank for one in prepared if one.kind == "whitened"), default=0)
+        words.append(set_aside(how["fit"], n, whitened, kinds))
+    geometry = tuple(one.columns() | asdict(one.shape) for one in prepared)
     return Measurement(tuple(curve), tuple(capacities), geometry, tuple(words))
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """One head in one preparation, and the places of its measured rows among the given ones."""
-
-    head: int
-    kind: Kind
-    rows: Rows
-    fitted: Preparation
-    kept: tuple[int, ...]
-
-    def columns(self) -> Row:
-        """Return what every row says of the keys."""
-        fit = self.fitted
-        return {
-            "head": self.head, "preparation": self.kind, "normalised": fit.normalise, "n_rows": len(self.rows.keys),
-            "n_fitted": 0 if self.kind == "raw" else fit.n_fitted, "columns": fit.d, "columns_dropped": fit.dropped,
-            "directions_dropped": fit.directions_dropped, "d_k": fit.rank,
-        }  # fmt: skip
+def _exactly(
+    heads: Given, how: dict[str, Any], grid: Callable[[int], list[int]], chosen: Sequence[LabelledStore],
+    statistic: Statistic, threshold: float, d_v: int, task: tuple[int, Kind],
+) -> tuple[Prepared, list[int], dict[str, Any]]:  # fmt: skip
+    """Return one head in one preparation, its M, and the rows of each store, None for those that must be sampled."""
+    one = Prepared.of(heads, *task, **how)
+    memories = grid(one.most)
+    seed = how["seed"]
+    return one, memories, {s.label: one.exact(s, memories, statistic, threshold, d_v, seed) for s in chosen}
 
 
-def _prepared(
-    keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None, head: int,
-    kind: Kind, count: int, normalise: bool, d_v: int, seed: int, came: str,
-) -> tuple[Rows, Preparation, tuple[int, ...]]:  # fmt: skip
-    """Return the measured rows of one head, prepared, the preparation, and the places of these rows.
-
-    Rows to fit on are drawn among those that no query asks for, as far as they go; queries whose pair is not among
-    the measured rows are left out.
-    """
-    rows = keys[head]
-    paid = value_law("sphere").draw(stream(seed, "values", head), len(rows), d_v) if values is None else values[head]
-    order = stream(seed, "split", head).permutation(len(rows))
-    if targets is not None:
-        order = np.concatenate([order[~np.isin(order, targets)], order[np.isin(order, targets)]])
-    kept = np.sort(order[count:])
-    places = tuple(int(i) for i in kept)
-    fitting = rows if kind == "raw" else rows[order[:count]]
-    fitted = Preparation.fit(fitting, kind, normalise=normalise, among=rows, name="keys", came=came)
-    prepared = fitted.apply(rows[kept], places=places)
-    if queries is None or targets is None:
-        return Rows(prepared, paid[kept]), fitted, places
-    inside = np.isin(targets, kept)
-    if not inside.any():
-        raise InputError(
-            "no query asks for a row that is left to measure; give fewer targets or a smaller `fit_share`."
-        )
-    asks = fitted.apply(queries[head][inside], "queries", places=np.flatnonzero(inside).tolist())
-    return Rows(prepared, paid[kept], asks, np.searchsorted(kept, targets[inside])), fitted, places
-
-
-def _summary(given: _Given, trials: list[Trials], threshold: float, seed: int) -> tuple[list[Row], Row]:
-    """Return the curve's rows and the capacity's row of one store, from its ratios and retrievals in turn."""
-    one, counts = trials[0].one, [found.n_memories for found in trials[::2]]
-    base: Row = given.columns() | {"beta": one.beta(given.fitted.rank, counts[-1])}
-    sharp = effective_sharpness(base["beta"], given.rows.keys, given.kind)
-    curve = [found.estimate(seed) for found in trials[::2]]
-    refused = next((found.refusal for found in trials if found.refusal), "")
-    if refused:
-        return [], row(one, replace(curve[0], reason=refused), **base, note=sharp)
-    rows = []
-    for n, ratio, retrieval in zip(counts, curve, trials[1::2], strict=True):
-        right = retrieval.estimate(seed)
-        where: Row = {"quantity": "ratio", "n_memories": n, "estimator": retrieval.estimator, "right": right.value}
-        rows.append(row(one, ratio, **base, **where, right_low=right.low, right_high=right.high))
-    found = crossing_of_curve([float(n) for n in counts], curve, threshold)
-    if found.value is None and found.ratio_there is not None and found.ratio_there <= threshold:
-        all_of = "all the rows there are" if counts[-1] == len(given.rows.keys) else "the largest that was measured"
-        reason = f"not reached below M = {counts[-1]:.12g}, {all_of}; the ratio there is {found.ratio_there:.4g}"
-        found = replace(found, reason=reason)
-    return rows, row(
-        one, found, **base, quantity="capacity", threshold=threshold, largest_m=found.largest_m,
-        ratio_there=found.ratio_there, right_there=rows[-1]["right"], definition=found.definition,
-        note="; ".join(filter(None, [found.note, sharp])),
-    )  # fmt: skip
-
-
-def _words(given: Sequence[_Given], explained: Sequence[dict[str, str]]) -> list[str]:
-    """Return the sentences on all heads, preparation by preparation."""
-    by_kind: dict[str, list[dict[str, str]]] = {}
-    for one, sentences in zip(given, explained, strict=True):
-        keys = one.rows.keys
-        extra = {"zero": zero_rows(keys, one.kept), "faint": too_small(keys), "fit": one.fitted.note}
+def _words(prepared: Sequence[Prepared], told: bool) -> list[str]:
+    """Return the sentences on all heads, preparation by preparation; `told`: a sharpness was given."""
+    by_kind: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    for one in prepared:
+        keys, name = one.rows.keys[one.kept], one.given.names[one.place]
+        extra = {"zero": zero_rows(keys, one.kept.tolist()), "faint": too_small(keys), "fit": one.fitted.note}
         named = {topic: f"{one.kind.capitalize()} keys: {said}." for topic, said in extra.items() if said}
-        by_kind.setdefault(one.kind, []).append(sentences | named)
-    return [sentence for heads in by_kind.values() for sentence in gathered(heads)]
+        by_kind.setdefault(one.kind, []).append((name, explain(one.shape, one.kind, told=told) | named))
+    return [sentence for heads in by_kind.values() for sentence in gathered(*zip(*heads, strict=True))]
 
 
-# ---------------------------------------------------------------------- what a user gives
+# ---------------------------------------------------------------------- what a user asks for
 
 
-def _with_beta(named: Iterable[StoreLike] | None, beta: float | None) -> tuple[LabelledStore, ...]:
-    given: list[StoreLike] = [key for key in names() if entry(key).usual] if named is None else list(named)
-    if beta is not None:
-        takes = [
-            isinstance(what, str) and any(s.name == "beta" and not s.idle for s in entry(what).settings)
-            for what in given
-        ]
-        if not any(takes):
-            raise InputError("`beta` was given, but none of the stores takes a sharpness by that name.")
-        for i, what in enumerate(given):
-            if takes[i] and isinstance(what, str):
-                given[i] = LabelledStore(make_store(what, beta=beta), what, what)
-    return all_labelled(given)
+def _chosen(
+    named: Iterable[StoreLike] | None, beta: float | Sequence[float] | None, gated: bool
+) -> tuple[LabelledStore, ...]:
+    """Return the stores to measure; those given by a key take the gate, or a store for each sharpness."""
+    usual = ["swiglu"] if gated else [key for key in store_names() if entry(key).usual]
+    stores: list[StoreLike] = list(usual if named is None else named)
+    if gated:
+        stores = [_gated(what) if isinstance(what, str) else what for what in stores]
+        for one in all_labelled(stores):
+            if not getattr(one.store.form(1), "gated", False):
+                raise InputError(f"`gates` are for stores whose pairs have a gate of their own; got {one.label}.")
+    if beta is None:
+        return all_labelled(stores)
+    betas = list(beta) if isinstance(beta, Iterable) else [beta]
+    found: list[StoreLike] = []
+    for what in stores:
+        if isinstance(what, str) and any(s.name == "beta" and not s.idle for s in entry(what).settings):
+            label = "{}, beta {}" if len(betas) > 1 else "{}"
+            found += [LabelledStore(make_store(what, beta=b), what, label.format(what, b)) for b in betas]
+        else:
+            found.append(what)
+    if len(betas) == 0 or not any(isinstance(what, LabelledStore) and what.key in stores for what in found):
+        raise InputError("`beta` was given, but none of the stores takes a sharpness by that name.")
+    return all_labelled(found)
+
+
+def _gated(key: str) -> LabelledStore:
+    """Return the store of a key with a gate of its own."""
+    if any(setting.name == "gate" for setting in entry(key).settings):
+        return LabelledStore(make_store(key, gate="own"), key, key)
+    store = make_store(key)
+    activation = store.settings().get("activation")
+    return LabelledStore(store if activation is None else GatedMLP(activation), key, key)
 
 
 def _kinds_of(preparation: str | Sequence[str]) -> list[Kind]:
@@ -294,36 +315,21 @@ def _kinds_of(preparation: str | Sequence[str]) -> list[Kind]:
     return list(dict.fromkeys(KINDS[name] for name in named))
 
 
-def _heads_of(array: Any, name: str, least: int) -> FloatArray:
-    """Return an array as (heads, n, width) float64."""
-    checked = as_array(array, name)
-    if checked.ndim not in (2, 3) or checked.shape[-2] < least or checked.shape[-1] < 1:
-        raise InputError(
-            f"`{name}` must have shape (n, d) or (heads, n, d) with n >= {least}; got {tuple(checked.shape)}."
-        )
-    require_finite(checked, name, namespace(checked))
-    rows = to_numpy(checked).astype(np.float64)
-    return rows if rows.ndim == 3 else rows[None]
-
-
-def _misfits(
-    keys: FloatArray, values: FloatArray | None, queries: FloatArray | None, targets: FloatArray | None
-) -> Iterator[str]:
-    """Yield a sentence where heads, rows or widths do not fit together."""
-    heads, n, width = keys.shape
-    empty = [] if values is None else [head for head, rows in enumerate(values) if not rows.any()]
-    if empty and values is not None:
-        where = f" of head {empty[0]}" if len(values) > 1 else ""
-        yield f"`values`{where} must not all be zero: a recall has no length to compare interference with."
-    if values is not None and values.shape[:2] != (heads, n):
-        yield f"`values` must have one row for each of {n} keys in {heads} heads; got {values.shape}."
-    if queries is None or targets is None:
-        if queries is not targets:
-            yield "`queries` and `targets` go together: the target of a query is the row that it asks for."
-    elif queries.shape[0] != heads or queries.shape[2] != width:
-        yield f"`queries` must have the heads and the width of the keys {keys.shape}; got {queries.shape}."
-    elif len(targets) != queries.shape[1]:
-        yield f"`targets` must name a row for each of {queries.shape[1]} queries; got {len(targets)}."
+def _require(
+    heads: Given, kinds: Sequence[Kind], normalise: bool, trials: int, asked: int, fit_share: float, statistic: str,
+    threshold: float,
+) -> None:  # fmt: skip
+    """Raise InputError for a setting out of range."""
+    if heads.layer and (list(kinds) != ["raw"] or normalise):
+        raise InputError("rows of a layer (gates, biases, gain) are read as they are: leave `preparation` raw.")
+    if not (is_whole(trials) and is_whole(asked)):
+        raise InputError(f"`trials` and `asked` must be whole numbers >= 1; got {trials!r} and {asked!r}.")
+    if not (is_number(fit_share) and 0 < fit_share < 1):
+        raise InputError(f"`fit_share` must lie between 0 and 1; got {fit_share!r}.")
+    if statistic not in STATISTICS:
+        raise InputError(f"`statistic` must be one of {', '.join(STATISTICS)}; got {statistic!r}.")
+    if not (is_number(threshold) and threshold > 0):
+        raise InputError(f"`threshold` must be a finite number > 0; got {threshold!r}.")
 
 
 def _rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
@@ -340,7 +346,7 @@ def _rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
     return count
 
 
-def _memories_of(memories: Iterable[int] | None, rows: int, largest: int | None = None) -> list[int]:
+def _memories_of(memories: list[Any] | None, largest: int | None, rows: int) -> list[int]:
     """Return the M to measure, at most as many as there are rows, by default up to `largest`."""
     if memories is None:
         if largest is not None and not is_whole(largest, 2):
@@ -348,7 +354,8 @@ def _memories_of(memories: Iterable[int] | None, rows: int, largest: int | None 
         top = rows if largest is None else min(rows, largest)
         steps = int(2 * np.log2(top))
         return sorted({min(top, round(2 ** (i / 2))) for i in range(2, steps + 1)} | {top})
-    given = list(memories)
-    if not given or not all(isinstance(n, Real) and float(n).is_integer() and 1 <= n <= rows for n in given):
-        raise InputError(f"`memories` must be whole numbers from 1 to the {rows} rows that are measured; got {given}.")
-    return sorted({int(n) for n in given})
+    if not memories or not all(is_number(n) and float(n).is_integer() and 1 <= n <= rows for n in memories):
+        raise InputError(
+            f"`memories` must be whole numbers from 1 to the {rows} rows that are measured; got {memories}."
+        )
+    return sorted({int(n) for n in memories})

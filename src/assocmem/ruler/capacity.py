@@ -12,6 +12,7 @@ import numpy as np
 from assocmem.contract.arrays import Array, to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Estimate, Statistic
+from assocmem.contract.numbers import bounded
 from assocmem.ruler.estimate import same_definition, summarise
 from assocmem.ruler.ratio import Floats
 
@@ -403,5 +404,5 @@ class _Curve:
             more = "; measure smaller M"
         return (
             f"already above {self.threshold:g} at the smallest M = {smallest:g}, where the {unit} is "
-            f"{'infinite' if math.isinf(first) else f'{first:.4g}'}{more}"
+            f"{'infinite' if math.isinf(first) else bounded(first)}{more}"
         )

@@ -257,11 +257,29 @@ class GivenRows:
             found[block.at] = np.where(block.found, block.target, -1)
         return found
 
+    def seen(self) -> Bools:
+        """Return which rows each query sees, dropped ones left out (..., m, n)."""
+        seen = self._seen((..., slice(None)))
+        seen[..., list(self.drop)] = False
+        return seen
+
     def louder(self, scale: Scale = 1.0) -> Indices:
         """Return how many rows that a query sees are at least as large in weight as the one it asks for (..., m)."""
         found = np.zeros(self.queries.shape[:-1], np.int64)
         for block in self._blocks(scale):
             found[block.at] = block.louder()
+        return found
+
+    def right(self) -> Bools:
+        """Return whether the value nearest to each recall, by inner product, is the one asked for (..., m).
+
+        Among the values of the rows that the query sees, which must be given; equally near ones are not right.
+        """
+        if self.values is None:
+            raise InputError("`values` are needed to say which of them a recall is nearest to.")
+        found = np.zeros(self.queries.shape[:-1], dtype=bool)
+        for block in self._blocks(1.0):
+            found[block.at] = block.right()
         return found
 
     def log_histogram(self, edges: Sequence[float]) -> Indices:
@@ -506,6 +524,21 @@ class _Block:
         level = (1 - EQUAL) * np.abs(self.own)[:, None]
         return np.asarray(np.count_nonzero((np.abs(self.weights) >= level) & ~self.hidden, axis=1))
 
+    def right(self) -> Bools:
+        """Return whether a recall is nearer to its target's value than to any other seen (r,)."""
+        assert self.values is not None
+        weights, top = self.relative()
+        shift = np.maximum(top, 0.0)
+        with np.errstate(invalid="ignore"):
+            louder = np.where(np.isposinf(top), 1.0, np.exp(top - shift))
+        recalls = louder[:, None] * (weights @ self.values) + np.exp(-shift)[:, None] * self.values[self.target]
+        if not self.logs:
+            recalls *= np.where(self.own < 0, -1.0, 1.0)[:, None]
+        scores = recalls @ self.values.T
+        own = scores[np.arange(len(scores)), self.target]
+        np.copyto(scores, -np.inf, where=self.hidden)
+        return np.asarray(self.found & (own > scores.max(axis=1)))
+
     def strongest(self, count: int) -> tuple[Indices, Floats]:
         """Return the rows that interfere most (r, count) and their a."""
         weights, top = self.relative()
@@ -578,6 +611,8 @@ def _block(
 def _target(target: Any, shape: tuple[int, ...], n: int, causal: bool) -> Indices | None:
     """Return the rows asked for (*shape) as indices, None for those of the largest weight."""
     m = shape[-1]
+    if target is None:  # a copy of rows whose targets are the strongest
+        return None
     if isinstance(target, str):
         if target not in ("own", "strongest"):
             raise InputError(f"`target` must be 'own', 'strongest' or the rows asked for; got {target!r}.")
