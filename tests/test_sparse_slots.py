@@ -10,12 +10,12 @@ import math
 import numpy as np
 import pytest
 
-from assocmem.contract.arrays import to_numpy
+from assocmem.contract.arrays import to_numpy, top_k
 from assocmem.contract.errors import AssocmemError, InputError, NonFiniteError
 from assocmem.contract.recall import merge
 from assocmem.kernels.attention import attend
 from assocmem.kernels.hashing import mixed, next_primes, odd_multipliers
-from assocmem.kernels.top_k import top_k, top_of_sums
+from assocmem.kernels.top_k import top_of_sums
 from assocmem.maps.activations import ReLU
 from assocmem.stores import make_store
 from assocmem.stores.all_attention import AllAttention, AttentionOverParameters

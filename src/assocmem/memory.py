@@ -16,6 +16,7 @@ from assocmem.contract.arrays import Array
 from assocmem.contract.errors import FileFormatError, InputError
 from assocmem.contract.numbers import require_bool
 from assocmem.contract.recall import Recall, Want
+from assocmem.contract.slots import Slots
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Traits
@@ -43,6 +44,8 @@ class Memory:
         Its library, device and dtype the state follows; the first write decides otherwise.
     state_dtype : str, optional
         Name of the dtype to keep the state in, for those who study rounding.
+    slots : Slots, optional
+        What is to hold the rows that are kept for pairs, as `MappedSlots(folder)` does in files; by default memory.
     normalise : bool
         Divide every key and query by its length first (rows of length zero are refused).
     **settings
@@ -72,6 +75,7 @@ class Memory:
         batch: tuple[int, ...] = (),
         like: Array | None = None,
         state_dtype: str | None = None,
+        slots: Slots | None = None,
         normalise: bool = False,
         **settings: Unpack[AllSettings],
     ) -> None:
@@ -80,10 +84,11 @@ class Memory:
         self._normalise = bool(normalise)
         self._widths = d_k, d_v
         self._options: dict[str, Any] = {"batch": batch, "like": _sample(like), "state_dtype": state_dtype}
+        self._options["slots"] = slots
         self._lock = threading.Lock()
         self._state: State | None = None
         if d_k is not None and d_v is not None:
-            self._state = self._store.empty(d_k, d_v, batch=batch, like=like, state_dtype=state_dtype)
+            self._state = self._store.empty(d_k, d_v, batch=batch, like=like, state_dtype=state_dtype, slots=slots)
 
     # ------------------------------------------------------------------ write and recall
 

@@ -339,3 +339,27 @@ def rounding_unit(dtype: str) -> float:
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Names of the floating dtypes that stores take."""
 FloatName: TypeAlias = Literal["float16", "bfloat16", "float32", "float64"]
+
+
+def top_k(scores: Array, k: int) -> Array:
+    """Return the places of the k largest along the last axis, ascending; all of them where there are fewer.
+
+    Of equal ones the first are taken. Cost: a partition in NumPy, a stable sort elsewhere.
+
+    >>> top_k(np.array([[1.0, 3.0, 2.0, 3.0, 3.0]]), 2).tolist(), top_k(np.array([5.0]), 4).tolist()
+    ([[1, 3]], [0])
+    """
+    xp, n = namespace(scores), int(scores.shape[-1])
+    if k >= n:
+        return xp.broadcast_to(xp.arange(n, device=device_of(scores)), scores.shape)
+    if type(scores) is np.ndarray:
+        flat = scores.reshape(-1, n)
+        least = np.partition(flat, n - k, axis=-1)[:, n - k, None]
+        keep = flat >= least
+        if np.count_nonzero(keep) != k * len(flat):
+            more = flat > least
+            lack = k - more.sum(axis=-1, keepdims=True)
+            keep = more | ((flat == least) & (np.cumsum(flat == least, axis=-1) <= lack))
+        if np.count_nonzero(keep) == k * len(flat):  # not so where NaN stands among them, after an overflow
+            return np.nonzero(keep)[1].reshape(*scores.shape[:-1], k)
+    return xp.sort(xp.argsort(-scores, axis=-1, stable=True)[..., :k], axis=-1)

@@ -22,8 +22,9 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.encoding import class_name, decoded, encoded
 from assocmem.contract.errors import FileFormatError, RoundingWarning, warn
+from assocmem.contract.mapped_slots import MappedSlots
 from assocmem.contract.numbers import is_whole
-from assocmem.contract.slots import DenseSlots
+from assocmem.contract.slots import DenseSlots, Slots
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.contract.validation import library_name
@@ -39,13 +40,16 @@ def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str =
     """Write a store and its state to `path`, through a temporary file beside it; return the path.
 
     Parameters: key, the registered key under which the store is known (for messages); `more`, further plain values
-    for the header. bfloat16 arrays are written as float32, exactly. Raises InputError where the store holds a
+    for the header. bfloat16 arrays are written as float32, exactly. Rows that a folder keeps (`MappedSlots`)
+    stay there; the file names it, as seen from its own place. Raises InputError where the store holds a
     Python function, which a file cannot keep, and where the folder cannot be written.
     """
     from assocmem.contract.files import write_whole
 
     settings = {name: encoded(value, store, name) for name, value in store.settings().items()}
-    arrays = {name: _little(ar.to_numpy(a)) for name, a in state.contents.items()}
+    slots, place = state.slots, None if state.slots is None else state.slots.place
+    held = state.contents if place is None else state.arrays
+    arrays = {name: _little(ar.to_numpy(a)) for name, a in held.items()}
     header = {
         "format": FORMAT_VERSION,
         "assocmem": __version__,
@@ -63,6 +67,7 @@ def save(path: str | os.PathLike[str], store: Store, state: State, *, key: str =
         "pinned": state.pinned,
         "library": state.xp.__name__,
         "source": _source(store),
+        **({} if slots is None or place is None else {"rows_in": [_beside(place, Path(path)), slots.count]}),
         **more,
     }
     header["digest"] = _digest(header, arrays)
@@ -162,7 +167,12 @@ def _state(
     else:
         xp, device = _library(str(header["library"])), None
     d_k, d_v, n, batch = int(header["d_k"]), int(header["d_v"]), int(header["n"]), tuple(header["batch"])
-    empty = store.empty(d_k, d_v, batch=batch)
+    empty, mapped = store.empty(d_k, d_v, batch=batch), None
+    if "rows_in" in header:
+        folder, count = header["rows_in"]
+        mapped = MappedSlots.opened(file.absolute().parent / folder, count)
+        kept = {name: mapped[name] for name in mapped.names}
+        arrays = {**arrays, **(kept if xp is np else {name: np.array(a) for name, a in kept.items()})}
     _check_shapes(store, empty, arrays, n, file)
     held = {}
     for name, kind in header["dtypes"].items():
@@ -171,6 +181,7 @@ def _state(
             array = array.astype(np.float32)
         given = xp.asarray(array, device=device)
         held[name] = given if given.dtype == dtype else xp.astype(given, dtype)
+    slots: Slots | None = mapped if xp is np else None
     rows = {name: held.pop(name) for name in _row_names(empty)}
     return State(
         held,
@@ -184,9 +195,17 @@ def _state(
         device,
         bool(header["pinned"]),
         header["state_dtype"],
-        DenseSlots(rows) if rows else None,
+        DenseSlots(rows) if rows and slots is None else slots,
         store.maker,
     )
+
+
+def _beside(place: str, path: Path) -> str:
+    """Return a folder's path as seen from a file, so that both can be moved together."""
+    try:
+        return os.path.relpath(place, path.absolute().parent)
+    except ValueError:  # on another drive
+        return place
 
 
 def _row_names(state: State) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -42,6 +43,13 @@ class Slots(Protocol):
     def numbers(self) -> int:
         """Numbers held in these rows, all batch items together."""
 
+    @property
+    def place(self) -> str | None:
+        """The folder that keeps the rows when the process ends, whose name a saved memory holds; None for no such."""
+
+    def empty(self, rows: Mapping[str, Array]) -> Self:
+        """Return slots like these that hold nothing, for rows like these (*batch, 0, width)."""
+
     def __getitem__(self, name: str) -> Array:
         """Return all rows of one name."""
 
@@ -67,7 +75,61 @@ class Slots(Protocol):
         """
 
 
-class DenseSlots:
+class RowsByName(ABC):
+    """What all slots have that give their rows by name: blocks, ids and exact search over them."""
+
+    __slots__ = ()
+
+    count: int
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of the arrays."""
+
+    @abstractmethod
+    def __getitem__(self, name: str) -> Array: ...
+
+    @property
+    def numbers(self) -> int:
+        """Numbers held in these rows, without what a buffer has room for."""
+        return sum(math.prod(self[name].shape) for name in self.names)
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Mapping[str, Array]]]:
+        """Yield views of the rows in blocks of at most `size`, by default about a million numbers each."""
+        step = size or max(1, BLOCK_NUMBERS * self.count // max(1, self.numbers))
+        for start in range(0, self.count, step):
+            at = slice(start, min(start + step, self.count))
+            yield at, {name: self[name][..., at, :] for name in self.names}
+
+    def take(self, name: str, ids: Array) -> Array:
+        """Return rows by id."""
+        rows = self[name]
+        xp, width, batch = ar.namespace(rows), int(rows.shape[-1]), tuple(rows.shape[:-2])
+        flat = xp.broadcast_to(ids, (*ar.broadcast_shapes(batch, tuple(ids.shape[:-2])), *ids.shape[-2:]))
+        if batch:
+            items = xp.reshape(xp.arange(math.prod(batch), device=ar.device_of(ids)), (*batch, 1, 1))
+            flat = flat + items * self.count
+        found = xp.take(xp.reshape(rows, (math.prod(batch) * self.count, width)), xp.reshape(flat, (-1,)), axis=0)
+        return xp.reshape(found, (*flat.shape, width))
+
+    def search(self, queries: Array, k: int, name: str = "keys") -> tuple[Array, Array]:
+        """Return ids and similarities of the most similar rows: exact, a block at a time."""
+        xp, device = ar.namespace(queries), ar.device_of(queries)
+        lead = (*ar.broadcast_shapes(tuple(queries.shape[:-2]), tuple(self[name].shape[:-2])), queries.shape[-2])
+        best = xp.zeros((*lead, 0), dtype=queries.dtype, device=device)
+        ids = xp.zeros((*lead, 0), dtype=xp.int64, device=device)
+        for at, rows in self.blocks(max(1, BLOCK_NUMBERS // max(1, math.prod(lead)))):
+            found = queries @ ar.transpose(_cast(rows[name], queries.dtype, xp))
+            places = xp.broadcast_to(xp.arange(at.start, at.stop, device=device), found.shape)
+            best, ids = xp.concat([best, found], axis=-1), xp.concat([ids, places], axis=-1)
+            kept = ar.top_k(best, k)
+            best, ids = xp.take_along_axis(best, kept, axis=-1), xp.take_along_axis(ids, kept, axis=-1)
+        order = xp.argsort(-best, axis=-1, stable=True)
+        return xp.take_along_axis(ids, order, axis=-1), xp.take_along_axis(best, order, axis=-1)
+
+
+class DenseSlots(RowsByName):
     """Rows in memory, in a buffer that doubles and that successive slots share.
 
     Slots own the end of the buffer while their count is what is used of it; only then may they append in place. All
@@ -76,10 +138,12 @@ class DenseSlots:
 
     __slots__ = ("_buffer", "_rows", "count")
 
+    place: str | None = None
+
     def __init__(self, rows: Mapping[str, Array], buffer: Buffer | None = None) -> None:
         self._rows = rows
         self._buffer = buffer
-        self.count = int(next(iter(rows.values())).shape[-2])
+        self.count = int(next(iter(rows.values())).shape[-2]) if rows else 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,14 +151,13 @@ class DenseSlots:
         return tuple(self._rows)
 
     @property
-    def numbers(self) -> int:
-        """Numbers held in the used part of the buffer."""
-        return sum(math.prod(array.shape) for array in self._rows.values())
-
-    @property
     def capacity(self) -> int:
         """Rows that there is room for."""
         return self.count if self._buffer is None else self._buffer.capacity
+
+    def empty(self, rows: Mapping[str, Array]) -> DenseSlots:
+        """Return slots that hold nothing, for rows like these."""
+        return DenseSlots(rows)
 
     def __getitem__(self, name: str) -> Array:
         return self._rows[name]
@@ -131,38 +194,6 @@ class DenseSlots:
         """Return the slots with floating rows in `dtype`; themselves where they are."""
         cast = {name: _cast(a, dtype, ar.namespace(a)) for name, a in self._rows.items()}
         return self if all(cast[name] is a for name, a in self._rows.items()) else DenseSlots(cast)
-
-    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, Mapping[str, Array]]]:
-        """Yield views of the rows in blocks of at most `size`, by default about a million numbers each."""
-        step = size or max(1, BLOCK_NUMBERS * self.count // max(1, self.numbers))
-        for start in range(0, self.count, step):
-            at = slice(start, min(start + step, self.count))
-            yield at, {name: array[..., at, :] for name, array in self._rows.items()}
-
-    def take(self, name: str, ids: Array) -> Array:
-        """Return rows by id."""
-        rows = self._rows[name]
-        xp, width, batch = ar.namespace(rows), int(rows.shape[-1]), tuple(rows.shape[:-2])
-        flat = xp.broadcast_to(ids, (*ar.broadcast_shapes(batch, tuple(ids.shape[:-2])), *ids.shape[-2:]))
-        if batch:
-            items = xp.reshape(xp.arange(math.prod(batch), device=ar.device_of(ids)), (*batch, 1, 1))
-            flat = flat + items * self.count
-        found = xp.take(xp.reshape(rows, (math.prod(batch) * self.count, width)), xp.reshape(flat, (-1,)), axis=0)
-        return xp.reshape(found, (*flat.shape, width))
-
-    def search(self, queries: Array, k: int, name: str = "keys") -> tuple[Array, Array]:
-        """Return ids and similarities of the most similar rows: exact, a block at a time."""
-        xp, device = ar.namespace(queries), ar.device_of(queries)
-        lead = (*ar.broadcast_shapes(tuple(queries.shape[:-2]), tuple(self._rows[name].shape[:-2])), queries.shape[-2])
-        best = xp.zeros((*lead, 0), dtype=queries.dtype, device=device)
-        ids = xp.zeros((*lead, 0), dtype=xp.int64, device=device)
-        for at, rows in self.blocks(max(1, BLOCK_NUMBERS // max(1, math.prod(lead)))):
-            found = queries @ ar.transpose(_cast(rows[name], queries.dtype, xp))
-            places = xp.broadcast_to(xp.arange(at.start, at.stop, device=device), found.shape)
-            best, ids = xp.concat([best, found], axis=-1), xp.concat([ids, places], axis=-1)
-            order = xp.argsort(-best, axis=-1, stable=True)[..., :k]
-            best, ids = xp.take_along_axis(best, order, axis=-1), xp.take_along_axis(ids, order, axis=-1)
-        return ids, best
 
 
 class Buffer:

@@ -29,7 +29,7 @@ from assocmem.contract.errors import DTypeError, InputError, RecallOverflowError
 from assocmem.contract.form import Form
 from assocmem.contract.recall import Ask, Causal, Recall, Want
 from assocmem.contract.settings import WithSettings, with_section
-from assocmem.contract.slots import DenseSlots, Rows
+from assocmem.contract.slots import DenseSlots, Rows, Slots
 from assocmem.contract.state import State
 from assocmem.contract.traits import Capabilities, Source, Traits
 
@@ -157,6 +157,7 @@ class Store(WithSettings, ABC):
         batch: tuple[int, ...] = (),
         like: Array | None = None,
         state_dtype: str | None = None,
+        slots: Slots | None = None,
     ) -> State:
         """Return a state that holds nothing.
 
@@ -171,6 +172,8 @@ class Store(WithSettings, ABC):
         state_dtype : str, optional
             Name of the dtype to keep the state in ("bfloat16", ...), for those who study rounding; by default float32
             for half precision and the data's own dtype otherwise.
+        slots : Slots, optional
+            What is to hold the rows that are kept for pairs, as `MappedSlots(folder)` does in files; by default memory.
 
         Returns
         -------
@@ -180,8 +183,8 @@ class Store(WithSettings, ABC):
         Raises
         ------
         InputError
-            For negative or fractional sizes, for those that do not fit into memory, and for widths that the store does
-            not take.
+            For negative or fractional sizes, for those that do not fit into memory, for widths that the store does
+            not take, and for slots that hold rows, or where the store keeps none.
         DTypeError
             For a `state_dtype` that is no name of a floating dtype.
         """
@@ -193,10 +196,23 @@ class Store(WithSettings, ABC):
         if not isinstance(state_dtype, str | None):
             got = repr(state_dtype)
             raise DTypeError(f"`state_dtype` of {self.name}.empty must be a floating dtype's name, or None; got {got}.")
-        return self._empty(d_k, d_v, batch, like, state_dtype, pinned=like is not None)
+        if slots is not None and slots.count:
+            raise InputError(f"`slots` of {self.name}.empty must hold no rows; got {slots.count} of them.")
+        state = self._empty(d_k, d_v, batch, like, state_dtype, slots, pinned=like is not None)
+        if slots is not None and state.slots is None:
+            raise InputError(f"{self.name} keeps no rows for its pairs, so that it takes no `slots`.")
+        return state
 
     def _empty(
-        self, d_k: int, d_v: int, batch: tuple[int, ...], like: Array | None, state_dtype: str | None, *, pinned: bool
+        self,
+        d_k: int,
+        d_v: int,
+        batch: tuple[int, ...],
+        like: Array | None,
+        state_dtype: str | None,
+        slots: Slots | None,
+        *,
+        pinned: bool,
     ) -> State:
         if like is None:
             xp, device, io = np, None, np.dtype(np.float64)
@@ -207,7 +223,7 @@ class Store(WithSettings, ABC):
         # Without `like` the dtype is only a stand-in until the first write, in whose library it is looked up.
         named = state_dtype is not None and (like is not None or hasattr(np, str(state_dtype)))
         dtype = ar.dtype_named(state_dtype, xp) if named else ar.state_dtype_for(io, xp)
-        bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, None, self.maker)
+        bare = State({}, 0, d_k, d_v, batch, xp, dtype, io, device, pinned, state_dtype, slots, self.maker)
         try:
             return self._holding_nothing(bare)
         except (MemoryError, ValueError, RuntimeError) as error:
@@ -223,14 +239,15 @@ class Store(WithSettings, ABC):
         """Return a state that follows `like`'s library and dtype where nothing has fixed them yet."""
         if state.n or state.pinned:
             return state
-        return self._empty(state.d_k, state.d_v, state.batch, like, state.state_dtype, pinned=False)
+        return self._empty(state.d_k, state.d_v, state.batch, like, state.state_dtype, state.slots, pinned=False)
 
     def _holding_nothing(self, bare: State) -> State:
         arrays: dict[str, Array] = {}
         rows: dict[str, Rows] = {}
         for name, what in self.init(bare).items():
             (rows if isinstance(what, Rows) else arrays)[name] = what
-        return bare.after(arrays, 0, DenseSlots(_no_rows(bare, rows)) if rows else None)
+        slots = DenseSlots({}) if bare.slots is None else bare.slots
+        return bare.after(arrays, 0, slots.empty(_no_rows(bare, rows)) if rows else None)
 
     def write(self, state: State, keys: Array, values: Array, **extras: Array) -> State:
         """Return the state after writing n pairs in order; the old state stays valid and unchanged.
@@ -487,7 +504,7 @@ class Store(WithSettings, ABC):
             for start, stop in itertools.pairwise(dict.fromkeys((0, *starts, int(keys.shape[-2])))):
                 at = slice(start, stop)
                 if start in starts:
-                    state = self._holding_nothing(replace(state, arrays={}, n=0, slots=None, memo={}))
+                    state = self._holding_nothing(replace(state, arrays={}, n=0, memo={}))
                 own = self._pairs_of(extras, at) if starts else extras
                 rows = (keys[..., at, :], values[..., at, :], asked[..., at, :])
                 state, out = self._scanned(state, rows[0], rows[1], rows[2], read, own)

@@ -6,34 +6,8 @@ differ from all n^2 sums only where rounding alone makes unequal sums equal.
 
 from __future__ import annotations
 
-import numpy as np
-
 from assocmem.contract import arrays as ar
-from assocmem.contract.arrays import Array
-
-
-def top_k(scores: Array, k: int) -> Array:
-    """Return the places of the k largest along the last axis, ascending; all of them where there are fewer.
-
-    Of equal ones the first are taken. Cost: a partition in NumPy, a stable sort elsewhere.
-
-    >>> top_k(np.array([[1.0, 3.0, 2.0, 3.0, 3.0]]), 2).tolist(), top_k(np.array([5.0]), 4).tolist()
-    ([[1, 3]], [0])
-    """
-    xp, n = ar.namespace(scores), int(scores.shape[-1])
-    if k >= n:
-        return xp.broadcast_to(xp.arange(n, device=ar.device_of(scores)), scores.shape)
-    if type(scores) is np.ndarray:
-        flat = scores.reshape(-1, n)
-        least = np.partition(flat, n - k, axis=-1)[:, n - k, None]
-        keep = flat >= least
-        if np.count_nonzero(keep) != k * len(flat):
-            more = flat > least
-            lack = k - more.sum(axis=-1, keepdims=True)
-            keep = more | ((flat == least) & (np.cumsum(flat == least, axis=-1) <= lack))
-        if np.count_nonzero(keep) == k * len(flat):  # not so where NaN stands among them, after an overflow
-            return np.nonzero(keep)[1].reshape(*scores.shape[:-1], k)
-    return xp.sort(xp.argsort(-scores, axis=-1, stable=True)[..., :k], axis=-1)
+from assocmem.contract.arrays import Array, top_k
 
 
 def best_first(ids: Array, scores: Array) -> tuple[Array, Array]:
