@@ -214,6 +214,9 @@ class Signs(Sum):
 
     traits = replace(ADDS, keys="signs")
 
+    def form(self, d_k):
+        return None
+
 
 @dataclass(frozen=True)
 class Table(Sum):

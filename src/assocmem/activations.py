@@ -1,5 +1,19 @@
 """The activations σ of stores that recall V^T σ(K x)."""
 
-from assocmem.maps.activations import GELU, Activation, Custom, Exp, ExpSeries, Linear, ReLU, SwiGLU, Swish
+from assocmem.maps.activations import (
+    GELU,
+    Activation,
+    BallOverlap,
+    Custom,
+    Exp,
+    ExpSeries,
+    Linear,
+    PowerStep,
+    ReLU,
+    SwiGLU,
+    Swish,
+)
 
-__all__ = ["GELU", "Activation", "Custom", "Exp", "ExpSeries", "Linear", "ReLU", "SwiGLU", "Swish"]
+__all__ = [
+    "GELU", "Activation", "BallOverlap", "Custom", "Exp", "ExpSeries", "Linear", "PowerStep", "ReLU", "SwiGLU", "Swish",
+]  # fmt: skip

@@ -63,7 +63,8 @@ def dtype_whole(harness: Harness) -> Findings:
     if harness.traits.keys in ("ids", "signs"):
         keys = harness.keys(n)
     values = harness.rng.choice([-100.0, 100.0], (n, harness.d_v)) * (np.arange(harness.d_v) % 2) + 100
-    drawn = harness.draw(n, keys=keys, values=np.clip(values, -100, 100), extras="plain")
+    values = harness.values(n) if harness.traits.values == "signs" else np.clip(values, -100, 100)
+    drawn = harness.draw(n, keys=keys, values=values, extras="plain")
     want = harness.answer(drawn, drawn.keys[:4])
     kinds: list[tuple[str, Numbers, Numbers]] = [
         (kind, drawn.keys.astype(kind), drawn.values.astype(kind)) for kind in ("int8", "int64")

@@ -108,16 +108,24 @@ class Harness:
         return _unit(self.rng.standard_normal(shape)) * self.rng.uniform(0.7, 1.2, (*shape[:-1], 1))
 
     def values(self, n: int, *, batch: tuple[int, ...] = (), d_v: int | None = None) -> Numbers:
-        """Draw standard normal values (*batch, n, d_v)."""
-        return self.rng.standard_normal((*batch, n, self.d_v if d_v is None else d_v))
+        """Draw values (*batch, n, d_v): standard normal, or signs where the traits ask for them."""
+        drawn = self.rng.standard_normal((*batch, n, self.d_v if d_v is None else d_v))
+        return np.where(drawn < 0, -1.0, 1.0) if self.traits.values == "signs" else drawn
 
     def queries(self, keys: Numbers, m: int) -> Numbers:
-        """Draw m queries (*batch, m, d_k) near stored keys (near unrelated ones where nothing is stored)."""
+        """Draw m queries (*batch, m, d_k) near stored keys (near unrelated ones where nothing is stored).
+
+        Of stores of signs every second one has a bit turned, where there are four of them or more.
+        """
         if keys.shape[-2] == 0:
             return self.keys(m, batch=keys.shape[:-2], d_k=keys.shape[-1])
         near = keys[..., self.rng.integers(0, keys.shape[-2], m), :]
-        if self.traits.keys in ("ids", "signs") or keys.shape[-1] == 0:
+        if self.traits.keys == "ids" or keys.shape[-1] == 0:
             return near
+        if self.traits.keys == "signs":
+            turned = np.arange(keys.shape[-1]) == self.rng.integers(0, keys.shape[-1], (*near.shape[:-1], 1))
+            odd = (np.arange(m) % 2 == 1)[:, None] & (keys.shape[-1] >= 4)
+            return np.where(turned & odd, -near, near)
         length = np.linalg.norm(near, axis=-1, keepdims=True)
         return _unit(near / length + 0.4 * _unit(self.rng.standard_normal(near.shape)))
 
@@ -168,13 +176,14 @@ class Harness:
         low, high = _range(extra)
         return self.rng.uniform(low + (high - low) / 4, high - (high - low) / 4, shape)
 
-    def option(self, option: Option, *, but: float | None = None) -> float:
-        """Draw an option inside its range, other than `but`."""
+    def option(self, option: Option, *, but: float | None = None, least: bool = False) -> float:
+        """Draw an option inside its range, other than `but`; or return the least of those that may be drawn."""
         low = option.low if np.isfinite(option.low) else min(0.0, option.high - 1)
         high = option.high if np.isfinite(option.high) else low + 9
         found = [float(x) for x in np.linspace(low, high, 5)[1:-1] if not option.whole]
         found += [int(x) for x in range(int(np.ceil(low)), int(high) + 1) if option.whole]
-        return [x for x in found if x != but][int(self.rng.integers(0, len(found) - (but in found)))]
+        found = [x for x in found if x != but]
+        return found[0] if least else found[int(self.rng.integers(0, len(found)))]
 
     def fits(self, d_k: int, d_v: int) -> bool:
         """Say whether the store takes these widths."""

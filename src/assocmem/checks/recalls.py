@@ -148,10 +148,14 @@ def trace(harness: Harness) -> Findings:
             yield f"steps must be whole numbers and outcomes those of `Outcome`; got {steps.dtype}, {outcome.tolist()}."
         if limit and np.any((steps > limit) | ((outcome == Outcome.STEP_LIMIT) & (steps != limit))):
             yield f"with steps={limit} no query may take more, one stopped there no fewer; got {steps.tolist()}."
+        rises = np.diff(energy, axis=-1) > 1e-9 * np.maximum(np.abs(energy[:, 1:]), 1)
+        if harness.traits.energy_falls and np.any(rises):
+            yield f"traits.energy_falls = True, but the energy of a query rose: {energy[rises.any(-1)][0].tolist()}."
         rested = outcome == Outcome.FIXED_POINT
         if np.any(energy[rested, -1] > energy[rested, 0] + 1e-9 * np.abs(energy[rested, 0])):
             yield "a query that came to rest must not have more energy than it began with."
         told[limit] = steps, outcome, harness.read(found.values)
+        yield from _stays(harness, state, found, rested)
     yield from harness.same(told[None][2], harness.recall(state, queries), "values asked for with a trace")
     if 40 in told:
         for limit in (None, 1, 2):
@@ -160,6 +164,19 @@ def trace(harness: Harness) -> Findings:
             where = f"queries that ended with steps={limit}, given 40"
             yield from harness.same(told[40][2][ended], values[ended], f"values of {where}")
             yield from harness.same(told[40][0][ended].astype(float), steps[ended].astype(float), f"steps of {where}")
+
+
+def _stays(harness: Harness, state: State, found: Recall, rested: Numbers) -> Findings:
+    """Ask the queries that came to rest again from where they rest, as far as the trace says where."""
+    if found.trace is None or found.trace.settled is None or not rested.any():
+        return
+    settled = harness.read(found.trace.settled)
+    if settled.shape != (5, harness.d_k):
+        yield f"a trace must have `settled` (5, {harness.d_k}), where each query ended; got {settled.shape}."
+        return
+    again = harness.ask(state, settled[rested], want="trace").trace
+    if again is None or np.any(harness.read(again.steps) > 1):
+        yield "a query that begins where another came to rest must be at rest after one step."
 
 
 @check("options-default", "an option of a recall that is left out has its declared default")
@@ -176,16 +193,22 @@ def options_default(harness: Harness) -> Findings:
 
 @check("options-matter", "every declared option has an effect on recalls, or none where it is declared idle")
 def options_matter(harness: Harness) -> Findings:
-    """Draw each option four times; give an option of every query as one number and as a row."""
-    drawn = harness.draw(9)
-    state, queries = harness.write(drawn), harness.queries(drawn.keys, 5)
-    plain = harness.recall(state, queries)
+    """Try each at its least and draw it three times; give an option of every query as one number and as a row.
+
+    Nine pairs may fill a memory so that nothing moves any more: where there is no effect three are tried.
+    """
     for option in harness.traits.options:
-        others = [harness.option(option, but=option.default) for _ in range(4)]
-        found = [harness.read(harness.ask(state, queries, **{option.name: x}).values) for x in others]
-        if any(harness.differ(x, plain) for x in found) is option.idle:
-            effect = "an effect; declare idle=False" if option.idle else "no effect; declare idle=True, or leave it out"
-            yield f"the option `{option.name}` had {effect}."
+        others = [harness.option(option, but=option.default, least=i == 0) for i in range(4)]
+        effect = False
+        for n in (9, 3):
+            drawn = harness.draw(n)
+            state, queries = harness.write(drawn), harness.queries(drawn.keys, 5)
+            plain = harness.recall(state, queries)
+            found = [harness.read(harness.ask(state, queries, **{option.name: x}).values) for x in others]
+            effect = effect or any(harness.differ(x, plain) for x in found)
+        if effect is option.idle:
+            words = "an effect; declare idle=False" if option.idle else "no effect; declare idle=True, or leave it out"
+            yield f"the option `{option.name}` had {words}."
         if option.per_query:
             rows = harness.ask(state, queries, **{option.name: np.full(5, others[0])}).values
             yield from harness.same(harness.read(rows), found[0], f"one number for `{option.name}` and a row of it")

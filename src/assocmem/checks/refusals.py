@@ -118,11 +118,20 @@ def foreign_types(harness: Harness) -> Findings:
     yield from witness.untouched("a foreign type")
 
 
-@check("key-kinds", "keys are taken as the traits say: any, signs or whole-number ids")
+@check("key-kinds", "keys, queries and values are taken as the traits say: any, signs or whole-number ids")
 def key_kinds(harness: Harness) -> Findings:
-    """Give keys just inside and well outside of what is wanted."""
+    """Give keys and values just inside and well outside of what is wanted; ask with bits that are not known."""
     witness = _Witness(harness)
     drawn, kind = harness.draw(5), harness.traits.keys
+    if harness.traits.values == "signs":
+        for factor in (0.5, 0.0):
+            values = drawn.values.copy()
+            values[2] *= factor
+            yield from witness.refuses(drawn.having(values=values), f"{factor:g} among values of signs", "values")
+    if kind == "signs":
+        harness.recall(witness.state, drawn.keys * (np.arange(harness.d_k) != 1))
+        call = partial(harness.recall, witness.state, 0.5 * drawn.keys)
+        yield from harness.refused(call, "queries of other numbers than signs and 0", says=("queries", "0.5"))
     if kind == "any":
         try:
             harness.write(drawn.having(keys=1.5 * drawn.keys), witness.state)

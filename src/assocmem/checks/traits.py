@@ -14,7 +14,13 @@ from assocmem.contract.traits import SIZES, crowded
 
 @check("linear", "recall is linear in the values, or affine, or neither, as declared")
 def linear(harness: Harness) -> Findings:
-    """Superpose two sets of values of 7 and of 300 pairs; recall zero values."""
+    """Superpose two sets of values of 7 and of 300 pairs; recall zero values.
+
+    Where values are signs, exchange half of two sets' rows.
+    """
+    if harness.traits.values == "signs":
+        yield from _linear_in_signs(harness)
+        return
     declared = harness.traits.linear_in_values
     witnesses = []
     for n in (7, SIZES[1]):
@@ -45,11 +51,24 @@ def linear(harness: Harness) -> Findings:
         )
 
 
+def _linear_in_signs(harness: Harness) -> Findings:
+    drawn, other = harness.draw(40), harness.values(40)
+    queries, half = harness.queries(drawn.keys, 20), (np.arange(40) % 2 == 0)[:, None]
+    sets = (drawn.values, other, np.where(half, drawn.values, other), np.where(half, other, drawn.values))
+    found = [harness.answer(drawn.having(values=values), queries) for values in sets]
+    differs = harness.differ(found[0] + found[1], found[2] + found[3])
+    if differs is (harness.traits.linear_in_values != "no"):
+        yield (
+            f"traits.linear_in_values = {harness.traits.linear_in_values!r}: recalls of two sets of signs, and of the "
+            f"two that come of them when every second row is exchanged, must {'not ' * (not differs)}have the same sum."
+        )
+
+
 @check("channels", "value channels share one row of recall weights, or have a row each, as declared")
 def channels(harness: Harness) -> Findings:
     """Put the same numbers into one value channel after the other."""
     declared = harness.traits.linear_in_values
-    if declared == "no":
+    if declared == "no" or harness.traits.values == "signs":
         return
     drawn = harness.draw(7)
     queries = harness.queries(drawn.keys, 5)
@@ -117,6 +136,13 @@ def rewrite(harness: Harness) -> Findings:
         key = key / np.linalg.norm(key)
     keys = np.concatenate([key, key])
     plain = harness.draw(2, keys=keys, extras="plain")
+    if harness.traits.values == "signs":
+        got, want = harness.answer(plain, key), plain.values.mean(axis=0, keepdims=True)
+        if declared == "averages":
+            yield from harness.same(got, want, "traits.overwrite = 'averages': signs that differ must be recalled as 0")
+        elif not harness.differ(got, want):
+            yield f"traits.overwrite = {declared!r}: two values of one key average; declare 'averages'."
+        return
     drawn = harness.draw(2, keys=keys) if declared in ("adds", "decays") else plain
     one, two = (_share(harness, drawn, which, key, alone=False) for which in (0, 1))
     first, second = (_share(harness, drawn, which, key, alone=True) for which in (0, 1))
@@ -139,7 +165,8 @@ def rewrite(harness: Harness) -> Findings:
         yield from harness.same(two + first, first, f"{where} v2 must have no share")
     elif declared == "mixes":
         adds = not harness.differ(one, first) and not harness.differ(two, second)
-        if adds or not harness.differ(one, two) or np.any(np.abs(np.stack([one, two])) <= WITNESS * np.abs(first)):
+        averages = not harness.differ(one, two) and not np.any(one + two < 0.9 * first)
+        if adds or averages or np.any(np.abs(np.stack([one, two])) <= WITNESS * np.abs(first)):
             yield (
                 f"{where} both must have shares by none of the simpler laws; the shares are {one[0]:.4g} and "
                 f"{two[0]:.4g}, alone {first[0]:.4g} and {second[0]:.4g}."
@@ -203,16 +230,19 @@ def state_size(harness: Harness) -> Findings:
 
 @check("similarity", "where σ is declared, recall is V^T σ(K x), divided by the sum of weights if normalised")
 def similarity(harness: Harness) -> Findings:
-    """Compute V^T σ(K x) in NumPy at two sizes."""
+    """Compute V^T σ(K x) in NumPy at three sizes; of signs V^T σ(K x / d_k)."""
     for n in (1, 5, 20):
         form = harness.store.form(harness.d_k)
         sigma = None if form is None else form.of_keys(n, harness.d_k)
         if form is None or sigma is None:
             return
+        if form.signs is not (harness.traits.keys == "signs"):
+            yield f"traits.keys = {harness.traits.keys!r}, but the form says signs={form.signs}."
         drawn = harness.draw(n, extras="plain")
         queries = harness.queries(drawn.keys, 6)
         try:
-            weights = harness.read(sigma(harness.give(queries @ drawn.keys.T)))
+            likeness = queries @ drawn.keys.T / (harness.d_k if form.signs else 1)
+            weights = harness.read(sigma(harness.give(likeness)))
         except InputError:
             return  # σ at infinite sharpness is a limit, not a function
         if form.normalised:

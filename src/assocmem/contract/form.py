@@ -39,6 +39,11 @@ class Form(WithSettings):
         return False
 
     @property
+    def signs(self) -> bool:
+        """Whether keys and queries are vectors of signs, σ being of their cosine."""
+        return False
+
+    @property
     def depends_on_n(self) -> bool:
         """Whether σ changes with the number of memories."""
         return False
@@ -51,10 +56,12 @@ class KernelSum(Form):
     sigma: σ, a `maps.activations.Activation`; or a `maps.activations.Sharpness`, which stands for e^(beta(n) (s - 1))
         with the beta of n memories; or None where the weights are no function of the inner products k.x.
     normalised: the divisor is common to all memories, so it cancels in the interference-to-signal ratio.
+    signs: keys and queries are vectors of signs; σ is then of their cosine k.x / d_k, as if they had length one.
     """
 
     sigma: Any
     normalised: bool = False
+    signs: bool = False
 
     words: ClassVar[str] = "sums over the pairs whose weights are no function of the keys' inner products"
 

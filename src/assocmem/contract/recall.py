@@ -125,11 +125,13 @@ class Trace:
 
     steps: whole numbers (..., m), steps taken. outcome: (..., m), an Outcome each. energy: (..., m, s + 1), s the most
     steps taken by any of them: before the first step and after each; a query that has ended keeps its last energy.
+    settled: (..., m, d_k), what the query has become by its last step, where the store tells.
     """
 
     steps: Array
     outcome: Array
     energy: Array
+    settled: Array | None = None
 
 
 Weights: TypeAlias = Dense | TopK

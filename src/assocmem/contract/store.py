@@ -307,7 +307,7 @@ class Store(WithSettings, ABC):
         if not pairs[-1] or keys.shape != (*pairs, state.d_k) or values.shape != (*pairs, state.d_v):
             return False
         traits = self.traits
-        return traits.keys == "any" and not traits.needs_extras and ar.quickly_finite(keys, values)
+        return traits.keys == traits.values == "any" and not traits.needs_extras and ar.quickly_finite(keys, values)
 
     def _write(self, state: State, keys: Array, values: Array, extras: dict[str, Array]) -> State:
         found = self.put(state, keys, values, **extras)

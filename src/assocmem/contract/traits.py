@@ -231,7 +231,12 @@ class Traits(Worded):
     affine : bool
         Recall is linear in the values only after the recall of zero values is subtracted.
     keys : {"any", "signs", "ids"}
-        Which keys are accepted: any, entries +-1, or whole-number token ids.
+        Which keys are accepted: any, entries +-1 (queries may hold 0 too, for what is not known), or whole-number token
+        ids.
+    values : {"any", "signs"}
+        Which values are accepted: any, or entries +-1.
+    energy_falls : bool
+        No step of an iterated recall raises the energy that its trace tells.
     extras : tuple of Extra
         The further arrays that `write` takes.
     options : tuple of Option
@@ -252,6 +257,8 @@ class Traits(Worded):
     keeps_pairs: bool = False
     affine: bool = False
     keys: KeyKind = "any"
+    values: Literal["any", "signs"] = "any"
+    energy_falls: bool = False
     extras: tuple[Extra, ...] = ()
     options: tuple[Option, ...] = ()
     widths: Widths | None = None

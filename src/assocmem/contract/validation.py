@@ -46,7 +46,9 @@ def checked_pairs(
     ar.require_finite(values, "values", xp)
     traits = store.traits
     if traits.keys != "any":
-        _check_key_kind(store, keys, "keys", traits.keys, call)
+        _check_kind(store, keys, "keys", traits.keys, call)
+    if traits.values != "any":
+        _check_kind(store, values, "values", traits.values, call)
     if extras or traits.extras:
         extras = _checked_extras(store, state, keys, extras, traits, call)
     return keys, values, dict(extras)
@@ -93,7 +95,7 @@ def checked_queries(store: Store, state: State, queries: Array, call: str = "rec
     check_own(store, state, call)
     if type(queries) is np.ndarray and state.xp is np and queries.dtype == state.dtype:
         fits = queries.ndim == 2 and queries.shape[1] == state.d_k
-        if fits and ar.quickly_finite(queries):
+        if fits and store.traits.keys != "signs" and ar.quickly_finite(queries):
             return queries
     like = None if state.xp is np else _any_array(state)
     queries = ar.as_array(queries, "queries", like=like)
@@ -113,6 +115,8 @@ def checked_queries(store: Store, state: State, queries: Array, call: str = "rec
     if state.n or state.pinned:
         _same_library(store, state, queries, "queries", call)
     ar.require_finite(queries, "queries", ar.namespace(queries))
+    if store.traits.keys == "signs":
+        _check_kind(store, queries, "queries", "signs or 0", call)
     return queries
 
 
@@ -179,13 +183,18 @@ def _checked_mask(store: Store, state: State, queries: Array, mask: Array) -> Ar
         ) from None
 
 
-def _check_key_kind(store: Store, keys: Array, name: str, kind: str, call: str) -> None:
-    xp = ar.namespace(keys)
-    if kind == "signs":
-        if bool(xp.any(xp.abs(ar.as_floating(keys, xp)) != 1)):
-            raise InputError(f"`{name}` of {store.name}.{call} must hold only +1 and -1; other numbers came.")
-    elif kind == "ids" and (not xp.isdtype(keys.dtype, "integral") or bool(xp.any(keys < 0))):
-        raise InputError(f"`{name}` of {store.name}.{call} must be whole-number token ids >= 0; got {keys.dtype}.")
+def _check_kind(store: Store, rows: Array, name: str, kind: str, call: str) -> None:
+    xp = ar.namespace(rows)
+    if kind == "ids":
+        if not xp.isdtype(rows.dtype, "integral") or bool(xp.any(rows < 0)):
+            raise InputError(f"`{name}` of {store.name}.{call} must be whole-number token ids >= 0; got {rows.dtype}.")
+        return
+    rows = ar.as_floating(rows, xp)
+    other = (xp.abs(rows) != 1) & (rows != 0) if kind == "signs or 0" else xp.abs(rows) != 1
+    if bool(xp.any(other)):
+        found = float(xp.reshape(rows, (-1,))[int(xp.argmax(xp.astype(xp.reshape(other, (-1,)), xp.int8)))])
+        words = "only +1 and -1, and 0 for what is not known" if kind == "signs or 0" else "only +1 and -1"
+        raise InputError(f"`{name}` of {store.name}.{call} must hold {words}; got {found:g}.")
 
 
 def _checked_extras(

@@ -27,7 +27,7 @@ from assocmem.kernels import compute
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.extras import drawn_extras
 from assocmem.lab.plan import Estimator, FloatArray, Plan, Trials
-from assocmem.lab.probe import of_kind, takes_batches
+from assocmem.lab.probe import as_taken, of_kind, takes_batches
 from assocmem.ruler.ratio import by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import recall_weights, recall_with_own_weights
 
@@ -226,11 +226,13 @@ def batch_ratios(sampler: Keys, plan: Plan, batched: bool, batch: Batch) -> list
     everywhere = np.tile(targets, len(plan.cosines))
     reads = []
     for one in plan.stores:
-        k, x = _of_kind(plan, keys, one.store), _of_kind(plan, queries, one.store)
+        (k, v), x = as_taken(one.store, keys, values), _of_kind(plan, queries, one.store)
 
-        def read(store: Store = one.store, k: FloatArray = k, x: FloatArray = x) -> tuple[FloatArray, int, str]:
+        def read(
+            store: Store = one.store, k: FloatArray = k, v: FloatArray = v, x: FloatArray = x
+        ) -> tuple[FloatArray, int, str]:
             extras = drawn_extras(store, k, d_v, plan.extras, law=plan.keys, seed=plan.seed, trial=first)
-            return finite_ratios(store, Pairs(k, values, extras=extras), x, everywhere, sampler.estimator)
+            return finite_ratios(store, Pairs(k, v, extras=extras), x, everywhere, sampler.estimator)
 
         reads.append(kept(read, (batch.count, len(plan.cosines), len(targets))))
     return reads

@@ -61,7 +61,8 @@ class _Written:
                     f"the law {law.name!r} cannot be drawn in blocks; measure at most {keys.LARGE} memories with it."
                 )
         traits = store.traits
-        if traits.extras or traits.keys != "any" or traits.linear_in_values != "shared" or traits.affine:
+        any_pairs = traits.keys == traits.values == "any"
+        if traits.extras or not any_pairs or traits.linear_in_values != "shared" or traits.affine:
             raise InputError(f"{store.name} can be measured with at most {keys.LARGE} memories; got {n}.")
         self.plan, self.n, self.targets = plan, n, targets
         self.by_rows = keys.has_weights(store) and keys.estimator_of(store, n, sampler.estimator) == "weights"

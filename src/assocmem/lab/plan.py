@@ -37,9 +37,9 @@ class LabelledStore:
     label: str
 
     def sigma(self, d_k: int, n_memories: float) -> Activation | None:
-        """Return σ where recall of that many pairs is V^T σ(K x), else None."""
+        """Return σ where recall of that many pairs is V^T σ(K x) for keys of length one, else None."""
         form = self.store.form(d_k)
-        return None if form is None else form.of_keys(n_memories, d_k)
+        return None if form is None or form.signs else form.of_keys(n_memories, d_k)
 
     def beta(self, d_k: int, n_memories: float) -> float | None:
         """Return the sharpness at that many memories, None for stores that have none."""

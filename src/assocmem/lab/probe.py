@@ -25,7 +25,7 @@ def probe(store: Store, n: int, d_k: int, d_v: int, *, batch: tuple[int, ...] = 
     """
     rng = stream(0, "probe", n)
     keys, values = rng.standard_normal((*batch, n, d_k)), rng.standard_normal((*batch, n, d_v))
-    keys = of_kind(keys / np.linalg.norm(keys, axis=-1, keepdims=True), store)
+    keys, values = as_taken(store, keys / np.linalg.norm(keys, axis=-1, keepdims=True), values)
     unbounded = (e for e in store.traits.extras if e.required and e.law is None and e.shape != ("n", "d_k"))
     mild = {e.name: 1.0 for e in unbounded if e.low <= 1 <= e.high and not (isfinite(e.low) and isfinite(e.high))}
     extras = drawn_extras(store, keys, d_v, mild, seed=0, trial=n)
@@ -50,6 +50,12 @@ def of_kind(rows: FloatArray, store: Store) -> FloatArray:
         ids: FloatArray = np.minimum(IDS - 1, np.floor(IDS * share)).astype(np.int64)
         return ids
     return rows
+
+
+def as_taken(store: Store, keys: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return keys and values of the kinds that the store takes; the signs of values where it takes signs alone."""
+    signs = store.traits.values == "signs"
+    return of_kind(keys, store), np.where(values >= 0, 1, -1).astype(values.dtype) if signs else values
 
 
 def counted_state(store: Store, d_k: int, d_v: int, n: int) -> int:

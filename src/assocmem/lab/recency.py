@@ -27,7 +27,7 @@ from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.extras import drawn_extras
 from assocmem.lab.keys import SAMPLER, Batch
 from assocmem.lab.plan import FloatArray, LabelledStore, Plan, Trials
-from assocmem.lab.probe import takes_batches
+from assocmem.lab.probe import as_taken, takes_batches
 from assocmem.ruler.ratio import by_projection, by_vectors, by_weights
 from assocmem.ruler.weights import own_weights, recall_with_own_weights
 
@@ -83,7 +83,7 @@ def _ask(question: Question, plan: Plan, task: tuple[Store, Batch]) -> Numbers:
         draw_pairs(plan.seed, batch.first + i, batch.n, plan.d_k, plan.d_v, keys=plan.keys, values=plan.values)
         for i in range(batch.count)
     ]
-    keys, values = np.stack([p.keys for p in drawn]), np.stack([p.values for p in drawn])
+    keys, values = as_taken(store, np.stack([p.keys for p in drawn]), np.stack([p.values for p in drawn]))
     if takes_batches(store):
         return question.ask(store, keys, values, plan, batch)
     return {name: part[None] for name, part in question.ask(store, keys[0], values[0], plan, batch).items()}
@@ -149,7 +149,7 @@ class Rewrites(Question):
         old = 2 * np.array(sorted({round(x) for x in np.linspace(0, count - 1, min(self.targets, count))}))
         rng = stream(plan.seed, "rewritten", batch.first)
         fresh = key_law("sphere").draw(rng, int(np.prod(again.shape[:-1])), plan.d_v)
-        fresh = fresh.reshape(*again.shape[:-1], plan.d_v)
+        fresh = as_taken(store, again, fresh.reshape(*again.shape[:-1], plan.d_v))[1]
         rows = np.concatenate([keys, again], axis=-2), np.concatenate([values, fresh], axis=-2)
         both = _pairs(store, *rows, plan, batch)
         queries = keys[..., old, :]

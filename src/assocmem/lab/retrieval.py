@@ -21,7 +21,7 @@ from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.extras import drawn_extras
 from assocmem.lab.keys import NUMBERS_AT_ONCE, SAMPLER
 from assocmem.lab.plan import FloatArray, LabelledStore, StoreLike, all_labelled, row
-from assocmem.lab.probe import of_kind, takes_batches
+from assocmem.lab.probe import as_taken, takes_batches
 from assocmem.ruler.capacity import Capacity, crossing_of_curve, growth
 from assocmem.ruler.estimate import summarise_shares
 from assocmem.ruler.retrieval import retrieval_definition, top1_right
@@ -216,8 +216,7 @@ def _pairs(store: Store, seed: int, trial: int, n: int, d: int) -> Pairs:
     """Return a trial's pairs; few ones are the first of a longer draw, which all stores and sizes share."""
     shared = 1 << max(LEAST_SHARED, (n - 1).bit_length())
     whole = _drawn.__wrapped__(seed, trial, n, d) if 2 * shared * d > MOST_SHARED else _drawn(seed, trial, shared, d)
-    keys, values = whole.keys[:n], whole.values[:n]
-    keys = of_kind(keys, store)
+    keys, values = as_taken(store, whole.keys[:n], whole.values[:n])
     extras = drawn_extras(store, keys, d, seed=seed, trial=trial)
     return Pairs(keys, values, extras=extras)
 

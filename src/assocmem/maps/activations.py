@@ -15,6 +15,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -270,6 +272,90 @@ class Exp(Activation):
     @property
     def formula(self) -> str:
         return f"exp({self.beta:g} (s - 1))"
+
+
+@dataclass(frozen=True)
+class PowerStep(Activation):
+    """σ(s) = (F(d s + 1) - F(d s - 1)) / (2 p d^(p-1)), F(z) = z^p: what one unit changes in the p-th power of d s.
+
+    The local field of a dense associative memory's unit, given d other ones; about s^(p-1) for large d, exactly s at
+    p = 2.
+    """
+
+    power: Annotated[int, Interval(ge=2, le=100), Help("exponent p of the energy")]
+    width: Annotated[int, COUNT, Help("units d that the similarity is taken over")]
+    rectified: Annotated[bool, Help("take max(0, z)^p in the place of z^p")] = False
+
+    def __call__(self, s: Array) -> Array:
+        return power_step(s, 1 / self.width, self.power, rectified=self.rectified) / self.power
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        return (-1 / self.width, 1 / self.width) if self.rectified else ()
+
+    @property
+    def formula(self) -> str:
+        z = f"{self.width} s"
+        ahead, behind = (f"max(0, {z} {x} 1)" if self.rectified else f"({z} {x} 1)" for x in "+-")
+        return f"({ahead}^{self.power} - {behind}^{self.power}) / (2 {self.power} {self.width}^{self.power - 1})"
+
+
+def power_step(z: Array, unit: Any, power: int, *, rectified: bool = False) -> Array:
+    """Return (F(z + unit) - F(z - unit)) / (2 unit), F(z) = z^power, without a difference of near numbers.
+
+    The odd terms of the binomial series, all of one sign and with whole coefficients. With |z| and unit at most 1
+    nothing leaves the range of float32 up to power 100. rectified: F(z) = max(0, z)^power.
+    """
+    square, total = z * z, power * namespace(z).ones_like(z)
+    for j in range(3, power + 1, 2):
+        total = total * square + math.comb(power, j) * unit ** (j - 1)
+    if power % 2 == 0:
+        total = total * z
+    if not rectified:
+        return total
+    xp = namespace(z)
+    edge = xp.maximum(z + unit, xp.zeros_like(z)) ** power / (2 * unit)
+    return xp.where(z >= unit, total, edge)
+
+
+@dataclass(frozen=True)
+class BallOverlap(Activation):
+    """σ(s) = number of vertices of the d-cube within Hamming distance r of both of two that differ in d (1 - s)/2 bits.
+
+    The sum over i, j with i + j <= r and i + h - j <= r of C(d - h, i) C(h, j), h = d (1 - s)/2 rounded to a whole
+    number.
+    """
+
+    width: Annotated[int, COUNT, Help("bits d")]
+    radius: Annotated[int, NOT_NEGATIVE, Help("radius r of the balls", unit="bits")]
+
+    def __call__(self, s: Array) -> Array:
+        xp = namespace(s)
+        h = xp.round((1 - s) * (self.width / 2))
+        total = xp.zeros_like(s)
+        for apart in range(self.width + 1):
+            count = float(ball_overlap(self.width, self.radius, apart))
+            total = xp.where(h == apart, xp.full_like(s, count), total)
+        return total
+
+    @property
+    def formula(self) -> str:
+        return f"points of the {self.width}-cube within {self.radius} bits of both, at {self.width} (1 - s)/2 bits"
+
+
+@lru_cache(maxsize=4096)
+def ball_overlap(width: int, radius: int, apart: int) -> int:
+    """Return the points common to two balls of the width-cube whose centres are `apart` bits apart, exactly.
+
+    >>> [ball_overlap(10, 4, h) for h in (0, 2, 4, 5, 8)]
+    [386, 260, 190, 130, 70]
+    """
+    within = list(accumulate(math.comb(width - apart, i) for i in range(width - apart + 1)))
+    total = 0
+    for j in range(apart + 1):
+        most = min(radius - j, radius - apart + j, width - apart)
+        total += math.comb(apart, j) * within[most] if most >= 0 else 0
+    return total
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from assocmem.ruler.estimate import (
 from assocmem.ruler.geometry import Geometry, key_geometry
 from assocmem.ruler.given_rows import GivenRows
 from assocmem.ruler.information import bits_per_recall, bits_per_state
+from assocmem.ruler.patterns import Match, match
 from assocmem.ruler.ratio import ESTIMATORS, by_channel_weights, by_projection, by_vectors, by_weights
 from assocmem.ruler.retrieval import retrieval_capacity, retrieval_definition, top1_right
 from assocmem.ruler.row_ratios import RowRatios, quantile
@@ -24,9 +25,9 @@ from assocmem.ruler.weights import own_weights, recall_weights, recall_with_own_
 from assocmem.ruler.whitening import Preparation
 
 __all__ = [
-    "ESTIMATORS", "Capacity", "Geometry", "GivenRows", "Preparation", "RowRatios", "bits_per_recall",
+    "ESTIMATORS", "Capacity", "Geometry", "GivenRows", "Match", "Preparation", "RowRatios", "bits_per_recall",
     "bits_per_state", "by_channel_weights", "by_projection", "by_vectors", "by_weights", "crossing",
-    "crossing_of_curve", "definition_of", "growth", "key_geometry", "mean_interval", "median_interval",
+    "crossing_of_curve", "definition_of", "growth", "key_geometry", "match", "mean_interval", "median_interval",
     "own_weights", "per_trial_numbers", "quantile", "recall_weights", "recall_with_own_weights", "retrieval_capacity",
     "retrieval_definition", "same_definition", "share_interval", "summarise", "summarise_shares", "top1_right",
 ]  # fmt: skip

@@ -22,21 +22,28 @@ if TYPE_CHECKING:  # what checkers and editors know
     from assocmem.stores.delta import DeltaNet as DeltaNet
     from assocmem.stores.delta import GatedDeltaNet as GatedDeltaNet
     from assocmem.stores.delta_former import DeltaFormer as DeltaFormer
+    from assocmem.stores.dense_memory import DenseMemory as DenseMemory
+    from assocmem.stores.dense_memory import ExponentialMemory as ExponentialMemory
     from assocmem.stores.engram import Engram as Engram
     from assocmem.stores.gradient_descent import GradientDescent as GradientDescent
     from assocmem.stores.gradient_descent import TrainedLayer as TrainedLayer
+    from assocmem.stores.hopfield import Hopfield as Hopfield
+    from assocmem.stores.hopfield import ProjectionHopfield as ProjectionHopfield
+    from assocmem.stores.hopfield import StorkeyHopfield as StorkeyHopfield
     from assocmem.stores.linear_attention import LinearAttention as LinearAttention
     from assocmem.stores.mamba import Mamba as Mamba
     from assocmem.stores.mamba import Mamba2 as Mamba2
     from assocmem.stores.mesa import MesaNet as MesaNet
     from assocmem.stores.mlp import MLP as MLP
     from assocmem.stores.mlp import GatedMLP as GatedMLP
+    from assocmem.stores.modern_hopfield import ModernHopfield as ModernHopfield
     from assocmem.stores.optimal import OptimalLinear as OptimalLinear
     from assocmem.stores.outer import OuterProduct as OuterProduct
     from assocmem.stores.peer import PEER as PEER
     from assocmem.stores.product_key import MemoryLayers as MemoryLayers
     from assocmem.stores.product_key import ProductKeyMemory as ProductKeyMemory
     from assocmem.stores.regression import WeightedRegression as WeightedRegression
+    from assocmem.stores.sdm import SparseDistributedMemory as SparseDistributedMemory
     from assocmem.stores.series import TruncatedExp as TruncatedExp
     from assocmem.stores.series import TruncatedExpFeatures as TruncatedExpFeatures
     from assocmem.stores.softmax import SoftmaxAttention as SoftmaxAttention

@@ -29,6 +29,7 @@ class AllSettings(TypedDict, total=False):
     k: int
     layer: int
     layers: int
+    locations: int | None
     longest: int
     loss: Literal["given", "squared"]
     max_features: int
@@ -39,16 +40,19 @@ class AllSettings(TypedDict, total=False):
     nu: int
     optimiser: Literal["exact", "first-step", "online"]
     persistent: int
-    power: float
+    power: float | int
+    radius: int | None
     rank: int
     rate: float
     rates: Sequence[float] | float | None
     read: Literal["features", "pairs"]
-    readout: Literal["outer", "whitened"]
+    readout: Literal["outer", "signs", "sums", "whitened"]
+    rectified: bool
     reference: float
     residual: bool
     ridge: float
     rows: int
+    rule: Literal["hebbian", "pseudo-inverse", "storkey"]
     s: float
     scale: float | None
     seed: int
@@ -56,12 +60,14 @@ class AllSettings(TypedDict, total=False):
     sharpness: Literal["constant", "log-n", "qwen", "ssmax", "yarn"] | Sharpness | float
     solver: Literal["cg", "direct", "rls"]
     step: Sequence[float] | float
+    steps: int
     strength: float
     sub_keys: int
     sum_normalise: bool
     tanh: bool
     terms: int
     tolerance: float | None
+    updates: Literal["asynchronous", "synchronous"]
     vocabulary: int
     weight_decay: float
     weights: Literal["score", "softmax"]

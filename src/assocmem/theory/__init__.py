@@ -7,6 +7,13 @@ docs/theory.md derives every formula.
 """
 
 from assocmem.theory import forgetting, kernel_sum, top_k  # noqa: F401 - they register their answers
+from assocmem.theory.attractors import (
+    CLASSICAL_LOAD,
+    error_free_capacity,
+    exponential_load,
+    spherical_capacity,
+    spherical_constant,
+)
 from assocmem.theory.design import Design, Requirement, best_sharpness, design, requirement
 from assocmem.theory.gaussian import gaussian_capacity, gaussian_ratio
 from assocmem.theory.key_laws import effective_ratio
@@ -23,7 +30,8 @@ from assocmem.theory.questions import (
 from assocmem.theory.retrieval import best_retrieval_capacity, listwise_capacity
 
 __all__ = [
-    "Design", "Requirement", "best_retrieval_capacity", "best_sharpness", "capacity", "design", "effective_ratio",
-    "gaussian_capacity", "gaussian_ratio", "listwise_capacity", "old_value_left", "optimal_rule", "ratio",
-    "ratio_by_age", "requirement", "retrieval_capacity", "signal_by_age", "steady_statistic",
+    "CLASSICAL_LOAD", "Design", "Requirement", "best_retrieval_capacity", "best_sharpness", "capacity", "design",
+    "effective_ratio", "error_free_capacity", "exponential_load", "gaussian_capacity", "gaussian_ratio",
+    "listwise_capacity", "old_value_left", "optimal_rule", "ratio", "ratio_by_age", "requirement",
+    "retrieval_capacity", "signal_by_age", "spherical_capacity", "spherical_constant", "steady_statistic",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ from assocmem.contract.estimate import Prediction
 from assocmem.contract.form import KernelSum
 from assocmem.maps.activations import Activation, Exp, Sharpness
 from assocmem.theory import questions
-from assocmem.theory.key_laws import law_capacity, law_ratio
+from assocmem.theory.key_laws import law_capacity, law_ratio, log_mean_square_of_signs
 from assocmem.theory.moments import Sphere, log_mean_square, log_ratio, log_signal
 from assocmem.theory.questions import EPS, LARGEST, Asked, answer_capacity, log_others, plus_one, power
 from assocmem.theory.roots import lowest, root
@@ -28,7 +28,31 @@ from assocmem.theory.roots import lowest, root
 
 @questions.answer_ratio.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
-    return asked.unknown(form) if form.sigma is None else questions.answer_ratio(form.sigma, asked)
+    if form.sigma is None:
+        return asked.unknown(form)
+    return _of_signs(form, asked) if form.signs else questions.answer_ratio(form.sigma, asked)
+
+
+def _of_signs(form: KernelSum, asked: Asked) -> Prediction:
+    """Return the ratio of sign vectors, queries too: (M - 1) E σ(s)^2 / σ(ρ)^2 with the binomial law of s."""
+    if asked.statistic != "rms":
+        return asked.none(f"theory gives the root mean square, not the {asked.statistic}")
+    if asked.law not in _SYMMETRIC:
+        return asked.none(f"there is no formula for the signs of keys by the law {asked.law!r}")
+    words = f"independent random sign vectors, d = {asked.d:g}, query cosine {asked.cosine:g}; M counts the target"
+    sigma = form.at(asked.n, asked.d)  # type: ignore[arg-type]
+    others, own = log_mean_square_of_signs(sigma, asked.d), log_signal(sigma, asked.cosine)
+    if own.log == -math.inf:
+        return asked.none(_lost(sigma), regime=words, source=others.method)
+    if asked.quantity == "capacity":
+        log = plus_one(2 * math.log(asked.wanted) + 2 * own.log - others.log)
+        return asked.predict(log, regime=words, source=others.method, error=others.error + 2 * own.error)
+    log = 0.5 * (log_others(asked.n) + others.log) - own.log
+    return asked.predict(log, regime=words, source=others.method, error=0.5 * others.error + own.error)
+
+
+_SYMMETRIC = ("sphere", "gaussian", "signs")
+"""Laws whose keys have independent random signs."""
 
 
 @questions.answer_ratio.register
@@ -55,7 +79,9 @@ def _(sigma: Activation, asked: Asked) -> Prediction:
 
 @questions.answer_capacity.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
-    return asked.unknown(form) if form.sigma is None else questions.answer_capacity(form.sigma, asked)
+    if form.sigma is None:
+        return asked.unknown(form)
+    return _of_signs(form, asked) if form.signs else questions.answer_capacity(form.sigma, asked)
 
 
 @questions.answer_capacity.register

@@ -20,7 +20,7 @@ from assocmem.maps.activations import Activation, Exp, Linear
 from assocmem.theory import quadrature
 from assocmem.theory.moments import Sphere, log_density, log_mean_square, log_signal
 from assocmem.theory.normal_keys import spectrum_ratio
-from assocmem.theory.quadrature import LogValue
+from assocmem.theory.quadrature import LogValue, log_abs
 from assocmem.theory.questions import EPS, Asked, checked, log_of, log_others, plus_one
 
 _NO_SIGNAL = "no recall at this cosine: the target's own weight is 0"
@@ -30,8 +30,8 @@ def law_ratio(sigma: Activation, asked: Asked) -> Prediction:
     """Return the rms ratio for keys of another law, over draws of keys, centres and values, where theory has it.
 
     Exact for every σ and stored keys as queries: "equal-cosine", unit keys with a shared mean and expected cosine
-    `rho`, and "clustered", `clusters` centres with the sine `spread` between key and centre. Exact for the outer
-    product: "signs" (entries ±1/sqrt(d)), "gaussian" (entries N(0, 1/d)), "spectrum" (N(m, C), `eigenvalues` of C up
+    `rho`, "clustered", `clusters` centres with the sine `spread` between key and centre, and "signs" (entries
+    ±1/sqrt(d)). Exact for the outer product: "gaussian" (entries N(0, 1/d)), "spectrum" (N(m, C), `eigenvalues` of C up
     to a factor) and "orthonormal". The value is None, with a reason, for every other law and combination. Raises
     InputError for a missing or impossible setting of a law.
 
@@ -133,14 +133,14 @@ def _from_moment(others: LogValue, sigma: Activation, asked: Asked, words: str) 
         return asked.none(_NO_SIGNAL, regime=words)
     if cosine != 1 and d > 1:
         if not isinstance(sigma, Linear):
-            return asked.none("no theory for a noisy query to keys that share a direction", regime=words)
+            return asked.none("no theory for a noisy query to keys that share a direction or are signs", regime=words)
         square = math.exp(log)
         log = math.log(cosine**2 * square + (1 - cosine**2) * (1 - square) / (d - 1))
     log = 0.5 * (log_others(asked.n) + log) - own.log
     return asked.predict(log, regime=words, source=others.method, error=0.5 * others.error + own.error)
 
 
-# ------------------------------------------------------------------ keys that share a direction: ln E σ(s)^2
+# ------------------------------------------------------------------ keys whose cosines have a known law: ln E σ(s)^2
 
 
 def _clustered(sigma: Activation, d: float, settings: Mapping[str, Any]) -> LogValue:
@@ -174,17 +174,29 @@ def _sharing(sigma: Activation, d: float, shared: float) -> LogValue:
     return replace(found, method=method)
 
 
+def log_mean_square_of_signs(sigma: Activation, d: float) -> LogValue:
+    """Return ln E σ(s)^2 for sign vectors: d (1 + s)/2 is the number of d fair coins that show heads.
+
+    InputError where d is not whole, but for σ(s) = s.
+    """
+    if isinstance(sigma, Linear):
+        return LogValue(-math.log(d), 0.0, "E s^2 = 1/d")
+    if d != int(d):
+        raise InputError(f"`d` must be a whole number for keys of signs; got {d!r}.")
+    heads = np.arange(int(d) + 1)
+    chances = [math.lgamma(d + 1) - math.lgamma(h + 1) - math.lgamma(d - h + 1) for h in heads]
+    logs = 2 * log_abs(sigma, 2 * heads / d - 1) + np.array(chances) - d * math.log(2)
+    total = float(np.logaddexp.reduce(logs))
+    return LogValue(total, 16 * EPS * (1 + d * math.log(2)), "E σ(s)^2 over the binomial law of sign vectors")
+
+
 _SHARED: Mapping[str, Callable[[Activation, float, Mapping[str, Any]], LogValue]] = {
+    "signs": lambda sigma, d, _settings: log_mean_square_of_signs(sigma, d),
     "equal-cosine": lambda sigma, d, settings: _sharing(sigma, d, _within_unit("rho", settings.get("rho"))),
     "clustered": _clustered,
 }
 
 # ------------------------------------------------------------------ the outer product: ln of the ratio, or why not
-
-
-def _signs(asked: Asked) -> LogValue:
-    log = 0.5 * (log_others(asked.n) - math.log(asked.d)) - math.log(abs(asked.cosine))
-    return LogValue(log, 0.0, "E s^2 = 1/d")
 
 
 def _orthonormal(asked: Asked) -> LogValue | str:
@@ -210,7 +222,7 @@ def _varying(asked: Asked, rank: float, moment: Callable[[], LogValue]) -> LogVa
 
 
 _LINEAR: Mapping[str, Callable[[Asked], LogValue | str]] = {
-    "signs": _signs, "orthonormal": _orthonormal, "gaussian": _gaussian,
+    "orthonormal": _orthonormal, "gaussian": _gaussian,
 }  # fmt: skip
 
 
