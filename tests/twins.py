@@ -136,6 +136,7 @@ class Settles(Attend):
 
     traits = replace(
         KEEPS,
+        energy_falls=True,
         options=(
             Option("steps", "most steps", 20, low=1, whole=True),
             Option("tolerance", "step that counts as rest", 1e-6, low=1e-12, high=1.0),
@@ -167,7 +168,7 @@ class Settles(Attend):
             weights, _, log = self.parts(state, x, None)
             energies.append(self.energy(state, x, log))
         outcome = xp.where(moving, int(Outcome.STEP_LIMIT) + 0 * steps, 0 * steps)
-        trace = Trace(steps, outcome, xp.stack(energies, axis=-1))
+        trace = Trace(steps, outcome, xp.stack(energies, axis=-1), x)
         return Recall(weights @ state["values"], Dense(weights), None, trace)
 
 
@@ -216,6 +217,16 @@ class Signs(Sum):
 
     def form(self, d_k):
         return None
+
+
+@dataclass(frozen=True)
+class SignsOfSums(Signs):
+    """The signs of what the outer product of sign vectors recalls, of values that are signs."""
+
+    traits = replace(Signs.traits, linear_in_values="no", overwrite="averages", values="signs")
+
+    def get(self, state, queries, ask):
+        return state.xp.sign(super().get(state, queries, ask))
 
 
 @dataclass(frozen=True)
@@ -279,7 +290,8 @@ class Even(Sum):
 
 
 SOUND: tuple[Store, ...] = (
-    Sum(), Attend(), Rectified(), Nearest(), Settles(), Delta(), Channels(), Signs(), Table(), Squashed(), Biased(),
+    Sum(), Attend(), Rectified(), Nearest(), Settles(), Delta(), Channels(), Signs(), SignsOfSums(), Table(),
+    Squashed(), Biased(),
     Even(),
 )  # fmt: skip
 
@@ -734,6 +746,28 @@ mutant(Signs, "write", "key-kinds", "Wants signs, and takes any number.")(
 )
 
 
+mutant(SignsOfSums, "write", "key-kinds", "Wants values of signs, and takes any number.")(
+    lambda old, state, k, v: old(state, k, np.where(np.nan_to_num(v) < 0, -1.0, 1.0))
+)
+mutant(Signs, "ask", "key-kinds", "Takes queries of other numbers than signs and 0.")(
+    lambda old, state, x, **more: old(state, np.sign(x), **more)
+)
+mutant(Signs, "form", "similarity", "Has sign keys, and a form for keys of any length.")(
+    lambda old, d_k: KernelSum(Linear())
+)
+claims(SignsOfSums, "linear", linear_in_values="shared")
+claims(SignsOfSums, "rewrite", overwrite="adds")
+claims(Signs, "linear", linear_in_values="no")
+
+
+@twin("linear")
+@dataclass(frozen=True)
+class SignsThatAdd(Signs):
+    """The outer product of sign vectors, which says that it is not linear in values that are signs."""
+
+    traits = replace(Signs.traits, linear_in_values="no", values="signs")
+
+
 @mutant(Sum, "write", "key-kinds")
 def wants_unit(old, state, keys, values):
     """Says that any key will do, and refuses all but those shorter than 1.2."""
@@ -819,11 +853,28 @@ def _traced(found: Recall, name: str, wrong: Callable[[Any], Any]) -> Recall:
     return replace(found, trace=replace(found.trace, **{name: wrong(getattr(found.trace, name))}))
 
 
+def _raised(energy: Any) -> Any:
+    """Return energies of which the one in the middle is higher than the first."""
+    energy = energy + 0.0
+    if energy.shape[-1] > 2:
+        energy[..., 1] = energy[..., 0] + 1
+    return energy
+
+
 mutant(Settles, "get", "trace", "Reports energies with their sign turned.")(
     lambda old, state, x, ask: _traced(old(state, x, ask), "energy", lambda e: -e)
 )
 mutant(Settles, "get", "trace", "Calls every end a fixed point, at the limit of its steps too.")(
     lambda old, state, x, ask: _traced(old(state, x, ask), "outcome", lambda o: 0 * o)
+)
+mutant(Settles, "get", "trace", "Lets the energy rise in between, and says that it falls.")(
+    lambda old, state, x, ask: _traced(old(state, x, ask), "energy", _raised)
+)
+mutant(Settles, "get", "trace", "Says that a query rests where it does not.")(
+    lambda old, state, x, ask: _traced(old(state, x, ask), "settled", lambda s: 0.5 * s + 1)
+)
+mutant(Settles, "get", "trace", "Says where queries rest in the values' width.")(
+    lambda old, state, x, ask: _traced(old(state, x, ask), "settled", lambda s: s[..., :-1])
 )
 mutant(Settles, "get", "trace", "Counts one step more than it takes.")(
     lambda old, state, x, ask: _traced(old(state, x, ask), "steps", lambda n: n + 1)

@@ -16,8 +16,12 @@ from assocmem.ruler.row_ratios import Bools
 class Match:
     """What rows of recalled signs are, beside the stored patterns.
 
-    ids (..., m): the pattern with the largest overlap in absolute value, the first of equal ones. overlaps (..., m):
-    with that pattern, mean of x_j p_j, in [-1, 1] for signs; negative where its inverse is nearer.
+    Parameters
+    ----------
+    ids : integer array (..., m)
+        The pattern with the largest overlap in absolute value, the first of equal ones.
+    overlaps : float array (..., m)
+        With that pattern: mean of x_j p_j, in [-1, 1] for signs; negative where its inverse is nearer.
     """
 
     ids: Indices

@@ -30,6 +30,11 @@ def error_free_capacity(d: int, power: int) -> Prediction:
     power : int
         Exponent p of the energy, >= 2.
 
+    Returns
+    -------
+    Prediction
+        Not exact: asymptotic in d.
+
     Raises
     ------
     InputError
@@ -58,8 +63,25 @@ def exponential_load(radius: float = 0.0) -> float:
     """Return the alpha up to which e^(alpha d) random patterns of d signs have valleys of `radius` d bits, F = exp.
 
     I(1 - 2 radius) / 2, I(a) = ((1 + a) ln(1 + a) + (1 - a) ln(1 - a)) / 2 (Demircigil et al. 2017, theorem 3): a bound
-    from below, as d grows. InputError for a radius outside of [0, 1/2).
+    from below, as d grows.
 
+    Parameters
+    ----------
+    radius : float
+        Share of the bits, in [0, 1/2).
+
+    Returns
+    -------
+    float
+        ln of the number of patterns for each unit.
+
+    Raises
+    ------
+    InputError
+        For a radius out of range.
+
+    Examples
+    --------
     >>> round(exponential_load(), 4), round(exponential_load(0.1), 4)
     (0.3466, 0.184)
     """
@@ -87,6 +109,11 @@ def spherical_constant(d: int, beta: float = 1.0, length: float = 1.0, failure: 
     failure : float
         p, in (0, 1].
 
+    Returns
+    -------
+    float
+        c, dimensionless.
+
     Raises
     ------
     InputError
@@ -113,6 +140,18 @@ def spherical_constant(d: int, beta: float = 1.0, length: float = 1.0, failure: 
 def spherical_capacity(d: int, beta: float = 1.0, length: float = 1.0, failure: float = 1e-3) -> Prediction:
     """Return the number of patterns that `spherical_constant` is of: at least sqrt(p) c^((d-1)/4).
 
+    Parameters
+    ----------
+    d, beta, length, failure : numbers
+        As for `spherical_constant`.
+
+    Returns
+    -------
+    Prediction
+        A lower bound.
+
+    Examples
+    --------
     >>> round(spherical_capacity(20, 1.0, 3.0).value, 2)
     7.41
     """
