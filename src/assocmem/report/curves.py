@@ -50,7 +50,8 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain, legend (live charts have none unless asked), x_values, y_values (ticks), dashes (of the theory
+    x_domain, y_domain, lines (upright ones: x and words), legend (live charts have none unless asked), x_values, y_values
+    (ticks), dashes (of the theory
     lines of some labels: lengths drawn and left out).
 
     A live chart has the datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on
@@ -91,6 +92,7 @@ def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spe
         layers.append(_printed_layer(printed, axes))
     if view.get("rule") is not None:
         layers += _rule(float(view["rule"]), str(view.get("rule_text", "")), axes)
+    layers += [layer for x, words in view.get("lines") or () for layer in _upright(float(x), str(words), axes)]
     if canvas.mode == "live":
         layers += _live_layers(axes)
     return {"layer": [canvas.written(x) for x in layers], "width": WIDTH, "height": int(view.get("height", HEIGHT))}
@@ -280,6 +282,17 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
         rim = alt.Chart(data).mark_text(color="white", stroke="white", strokeWidth=4, strokeJoin="round", **place)
         words.insert(0, rim)
     return [line, *(mark.encode(y=axes.up("level"), x=at, text=alt.Text("text:N")) for mark in words)]
+
+
+def _upright(x: float, text: str, axes: _Axes) -> list[Any]:
+    """Return a dashed line at `x` with words at its upper end."""
+    import altair as alt
+
+    data = alt.Chart(alt.InlineData(values=[{axes.x: x, "text": text}]))
+    top = alt.YValue(8)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
+    line = data.mark_rule(strokeDash=[5, 4], color="#888").encode(x=axes.across)
+    words = data.mark_text(color="#666", fontSize=11, align="left", dx=4)
+    return [line, words.encode(x=axes.across, y=top, text=alt.Text("text:N"))]
 
 
 def check_one_definition(rows: Sequence[Row]) -> None:
