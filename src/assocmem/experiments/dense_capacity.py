@@ -1,4 +1,4 @@
-"""Wrong bits against load: dense associative memories of power 2, 3, 4 and Hebb's network, beside published capacities."""
+"""Wrong bits against load: dense memories of power 2, 3, 4 and Hebb's network, beside published capacities."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ def _answer(run: Run) -> Outcome:
         counts = [max(2, round(x * capacities[p])) for x in loads]
         rows += _rows(run, ONCE[p], UNITS, counts, run.fewer(8 if p < 4 else 3, 3))
         run.progress(done + 1, len(POWERS) + 1)
-    rows += _rows(run, HEBB, WIDE, [round(a * WIDE) for a in CLASSICAL[:: run.fewer(1, 4)]], run.fewer(4, 2))
+    rows += _rows(run, HEBB, WIDE, [round(a * WIDE) for a in CLASSICAL[: run.fewer(6, 2)]], run.fewer(4, 2))
     for row in rows:
         row["load"] = row["n_memories"] / row["d_k"]
     lines = [(capacities[p], f"power {p}: {capacities[p]:,.1f}") for p in POWERS]
@@ -46,8 +46,8 @@ def _answer(run: Run) -> Outcome:
     return Outcome(
         rows, view,
         f"Random patterns, each asked for with itself. Above: one update of all {UNITS} units; dashed, the published "
-        f"capacities N^(p-1) / (2 (2p-3)!! ln N), at which about one pattern in a few has a wrong bit (wrong bits a "
-        f"pattern there, {told}). Below: Hebb's network until it rests; dashed, 0.138 N, where in large networks the "
+        f"capacities N^(p-1) / (2 (2p-3)!! ln N), where bits begin to turn wrong (wrong bits a pattern there, "
+        f"{told}). Below: Hebb's network until it rests; dashed, 0.138 N, where in large networks the "
         "recall breaks down at once.",
         {"units": UNITS, "wide": WIDE, "probes": PROBES},
         {"value": f"mean over trials of: {DEFINITION}", "load": "patterns for each unit"},

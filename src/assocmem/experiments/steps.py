@@ -41,8 +41,8 @@ def _caption(rows: Sequence[Row], cosines: Sequence[float]) -> str:
     return (
         f"Softmax attention at beta = {BETA:g}, d_k = {D_K}, asked once, twice, and until the query rests (a modern "
         "Hopfield network); medians over trials, random unit keys. Asking again lowers the interference "
-        f"{'; '.join(words)}. Where one step is clear, more make it clearer; with more memories the query drifts to the "
-        "mean of all of them (ratio sqrt(M - 1)), and the right one is lost for good."
+        f"{'; '.join(words)}. Where one step is clear, more make it clearer; with more memories the query drifts "
+        "to the mean of all of them (ratio sqrt(M - 1)), and the right one is lost for good."
     )
 
 

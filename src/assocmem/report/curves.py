@@ -50,9 +50,8 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain, lines (upright ones: x and words), legend (live charts have none unless asked), x_values, y_values
-    (ticks), dashes (of the theory
-    lines of some labels: lengths drawn and left out).
+    x_domain, y_domain, lines (upright ones: x and words), legend (live charts have none unless asked), x_values,
+    y_values (ticks), dashes (of the theory lines of some labels: lengths drawn and left out).
 
     A live chart has the datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on
     the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x

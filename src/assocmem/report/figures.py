@@ -1,8 +1,8 @@
 """Every chart of the project, defined once: results in, Vega-Lite specification (or Vega-Altair chart) out.
 
 A result names its chart in ``header["view"]``, a dict with the key "kind" ("curves", "panels", "bars",
-"glyphs" or "capacities") and that kind's own settings; where it names none, the rows say it (`report.views`). Charts
-read the result's rows and nothing else.
+"glyphs", "capacities" or "landscape") and that kind's own settings; where it names none, the rows say it
+(`report.views`). Charts read the result's rows and nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from assocmem.contract.errors import UnknownNameError
-from assocmem.report.canvas import WIDTH, Canvas, Mode, Row, Spec, parameters
+from assocmem.report.canvas import PALETTE, WIDTH, Canvas, Mode, Row, Spec, parameters
 from assocmem.report.curves import curves, panels
 from assocmem.report.export import write_picture
 from assocmem.report.views import view_of
@@ -199,10 +199,40 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> 
     return {"layer": [canvas.written(x) for x in (span, points)], "width": WIDTH, "height": 26 * len(order)}
 
 
+def landscape(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
+    """Draw an energy over a plane, with stored points and the paths of recalls on it.
+
+    Rows hold what ("energy", "stored" or "path"), x, y; energy of the plane's points, which are a grid; label and step
+    of paths. Settings: spacing, of the grid; order (labels of paths).
+    """
+    import altair as alt
+
+    half = float(view["spacing"]) / 2
+    plane = [{"x": r["x"] - half, "x2": r["x"] + half, "y": r["y"] - half, "y2": r["y"] + half, "energy": r["energy"]}
+             for r in rows if r["what"] == "energy"]  # fmt: skip
+    x, y = (alt.Scale(domain=[min(r[a] for r in plane), max(r[f"{a}2"] for r in plane)], nice=False) for a in "xy")
+    across, up = alt.X("x:Q", title=None, scale=x), alt.Y("y:Q", title=None, scale=y)
+    shade = alt.Color("energy:Q", scale=alt.Scale(scheme="blues", reverse=True), legend=alt.Legend(title="energy"))
+    ground = canvas.layer("plane", plane).mark_rect(strokeWidth=0)
+    paths = [{name: r[name] for name in ("label", "step", "x", "y")} for r in rows if r["what"] == "path"]
+    line = canvas.layer("paths", paths).mark_line(point=True, strokeWidth=2)
+    own = alt.Scale(domain=list(view["order"]), range=list(PALETTE[1 : 1 + len(view["order"])]))
+    tint = alt.Color("label:N", scale=own, legend=alt.Legend(title=None))
+    points = [{"x": r["x"], "y": r["y"]} for r in rows if r["what"] == "stored"]
+    stored = canvas.layer("stored", points).mark_point(shape="diamond", size=120, filled=True, color="black")
+    layers = [
+        canvas.written(ground.encode(x=across, x2=alt.X2("x2:Q"), y=up, y2=alt.Y2("y2:Q"), color=shade)),
+        canvas.written(stored.encode(x=across, y=up)),
+        canvas.written(line.encode(x=across, y=up, color=tint, order=alt.Order("step:Q"))),
+    ]
+    return {"layer": layers, "width": 480, "height": 480, "resolve": {"scale": {"color": "independent"}}}
+
+
 _KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Spec]] = {
     "curves": curves,
     "panels": panels,
     "bars": bars,
     "glyphs": glyphs,
     "capacities": capacities,
+    "landscape": landscape,
 }
