@@ -68,9 +68,9 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     return layered
 
 
-def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
+def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas, series: alt.Scale | None = None) -> Spec:
     """Return the layers of a chart of curves, without the selection that its legend makes."""
-    axes = _axes(rows, view, canvas)
+    axes = _axes(view, canvas, series or _series_scale(rows, view))
     check_one_definition(rows)
     theory = curve_rows(rows, "theory", view)
     measured = curve_rows(rows, "value", view)
@@ -104,10 +104,10 @@ def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     all other settings are common to the panels.
     """
     common = {"height": PANEL_HEIGHT} | {name: value for name, value in view.items() if name not in ("kind", "panels")}
-    drawn = []
+    drawn, series = [], _series_scale(rows, view)
     for own in view["panels"]:
         kept = [r for r in rows if all(r.get(column) == value for column, value in own["where"].items())]
-        drawn.append(_curves(kept, common | dict(own), canvas))
+        drawn.append(_curves(kept, common | dict(own), canvas, series))
     if canvas.mode == "report":
         return {"vconcat": drawn, "params": _pick_by_legend(drawn[0])}  # one selection serves all panels
     return {"vconcat": drawn}
@@ -166,7 +166,7 @@ def _pick_by_legend(layered: Spec) -> list[Spec]:
     return [{"name": PICK, "select": {"type": "point", "fields": ["label"]}, "bind": "legend", "views": [PICKED]}]
 
 
-def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes:
+def _axes(view: Mapping[str, Any], canvas: Canvas, series: alt.Scale) -> _Axes:
     import altair as alt
 
     live = canvas.mode == "live"
@@ -196,7 +196,7 @@ def _axes(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> _Axes
         scale=scale(log_y, view.get("y_domain")),
         ticks=_ticks(view.get("y_values"), None),
         title=view.get("y_title", "interference / signal"),
-        colour=alt.Color("label:N", scale=_series_scale(rows, view), legend=legend),
+        colour=alt.Color("label:N", scale=series, legend=legend),
         shown=_shown(canvas),
         canvas=canvas,
     )
