@@ -26,7 +26,7 @@ from commandline import strict_json
 
 pytestmark = pytest.mark.xdist_group("reproduce")
 NAMES = [e.name for e in experiments()]
-RATIOS = {"correlated", "linear-stores", "activations", "exponential", "long-contexts", "ridge-peak"}
+RATIOS = {"correlated", "linear-stores", "activations", "exponential", "long-contexts", "ridge-peak", "steps"}
 HEADER = {
     "config", "seed", "versions", "commit", "machine", "python", "seconds", "definitions", "title", "question",
     "caption", "view",
