@@ -127,11 +127,11 @@ def given(
 
 
 def weighed(rows: GivenRows, store: Store, n_memories: float) -> GivenRows | None:
-    """Return the rows as a store that holds so many of them weighs them; None where its form is no sum over pairs."""
+    """Return the rows as a store that holds so many of them weighs them; None where its form is none for such."""
     d_k = rows.keys.shape[-1]
     form = store.form(d_k)
     sigma = None if form is None else form.at(n_memories, d_k)
-    if form is None or sigma is None or sigma.exponent == math.inf or form.gated is (rows.gates is None):
+    if form is None or sigma is None or form.signs or sigma.exponent == math.inf or form.gated is (rows.gates is None):
         return None
     if sigma.exponent is None or form.gated:
         return replace(rows, activation=sigma)
