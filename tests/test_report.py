@@ -10,6 +10,7 @@ import vl_convert
 
 from assocmem.contract.errors import InputError, UnknownNameError
 from assocmem.contract.results import Results
+from assocmem.report.axes import limits, ticks
 from assocmem.report.curves import SAMPLERS
 from assocmem.report.export import FORMATS, script_bundle, write_pictures
 from assocmem.report.figures import chart, specification
@@ -49,7 +50,8 @@ def glyph_rows():
 def capacity_rows():
     return [
         {"label": "a", "value": 65.2, "low": 64.0, "high": 66.0, "theory": 65.0, "article": 64},
-        {"label": "b", "value": None, "low": None, "high": None, "theory": None, "article": None},
+        {"label": "b", "value": None, "low": None, "high": None, "theory": None, "article": None, "largest_m": 4096.0},
+        {"label": "c", "value": None, "low": None, "high": None, "theory": 12345.6, "article": None},
     ]
 
 
@@ -123,6 +125,7 @@ JOINED = ("line", "joined", {"x": "n_memories", "y": "value", "color": "label"})
 PRINTED = ("point", "article", {"x": "n_memories", "y": "article", "color": "label"})
 LEVEL = ("rule", "data", {"y": "level"})
 TEXT = ("text", "data", {"y": "level", "text": "text"})
+STROKE = ("point", "theory", {"x": "n_memories", "y": "theory", "color": "label"})
 BAR = {"x": "index", "x2": "end", "y": "weight"}
 BARS = [("bar", "bars", BAR), ("bar", "target", BAR), ("rule", "target", {"x": "index", "y": "weight"})]
 LIVE = [
@@ -133,9 +136,10 @@ LIVE = [
     ("point", "here", {"x": "n_memories", "y": "value"}),
 ]
 ENCODED = {
-    ("curves", "report"): [LINE, SPAN, POINT, LEVEL, TEXT, TEXT],
+    ("curves", "report"): [LINE, SPAN, POINT, LEVEL, TEXT],
     ("lone curves", "paper"): [LINE, JOINED, SPAN, POINT, PRINTED, LEVEL],
-    ("panels", "report"): 2 * [LINE, SPAN, POINT, LEVEL, TEXT, TEXT],
+    ("two places", "report"): [STROKE, SPAN, POINT, LEVEL, TEXT],
+    ("panels", "report"): 2 * [LINE, SPAN, POINT, LEVEL, TEXT],
     ("bars", "report"): 2 * BARS,
     ("bars", "live"): BARS,
     ("curves", "live"): [LINE, SPAN, POINT, LEVEL, TEXT, *LIVE],
@@ -143,13 +147,25 @@ ENCODED = {
         "x": "column", "y": "row", "color": "ink", "column": "n_memories", "row": "label"})],
     ("capacities", "report"): [
         ("rule", "spans", {"x": "low", "x2": "high", "y": "label"}),
-        ("point", "capacities", {"x": "capacity", "y": "label", "color": "what", "shape": "what"})],
+        ("point", "capacities", {"x": "capacity", "y": "label", "color": "what", "shape": "what"}),
+        ("text", "numbers", {"x": "at", "y": "label", "text": "text"})],
 }  # fmt: skip
 
 
 def lone_rows():
     """Return curves of which one has no theory, with the article's points."""
     return [row | {"theory": None if row["label"] == "b" else row["theory"], "article": 1.0} for row in curve_rows()]
+
+
+def short_rows():
+    """Return curves measured at two places only, which no line joins."""
+    return [row for row in curve_rows() if row["n_memories"] < 256]
+
+
+MORE = {
+    "lone curves": (lone_rows, CURVES | {"join": True, "rule_text": ""}),
+    "two places": (short_rows, CURVES | {"join": True}),
+}
 
 
 def encoded(spec):
@@ -163,7 +179,7 @@ def encoded(spec):
 
 @pytest.mark.parametrize(("kind", "mode"), ENCODED)
 def test_each_layer_draws_the_columns_it_is_for(kind, mode):
-    rows, view = KINDS.get(kind) or (lone_rows, CURVES | {"join": True, "rule_text": ""})
+    rows, view = (KINDS | MORE)[kind]
     spec = specification(Results("demo", tuple(rows()), {"view": view}), mode=mode)
     assert list(encoded(spec)) == ENCODED[kind, mode]
 
@@ -196,8 +212,60 @@ def test_a_layers_rows_are_those_of_its_result():
     }
     data = {name.rpartition("-")[0]: rows for name, rows in specification(result("capacities"))["datasets"].items()}
     assert [(row["what"], row["capacity"]) for row in data["capacities"]] == [
-        ("printed in the article", 64), ("exact theory", 65.0), ("measured, 95 % interval", 65.2)]  # fmt: skip
+        ("printed in the article", 64), ("exact theory", 65.0), ("exact theory", 12345.6),
+        ("measured, 95 % interval", 65.2)]  # fmt: skip
+    assert [(row["label"], row["at"], row["text"]) for row in data["numbers"]] == [
+        ("a", 66.0, "65.2"), ("b", 4096.0, "over 4,096"), ("c", 12345.6, "12,346")]  # fmt: skip
     assert [(row["low"], row["high"]) for row in data["spans"]] == [(64.0, 66.0)]
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_axes_fit_what_is_drawn_and_its_ends_are_inside(log):
+    view = CURVES | {"y_log": log, "x_log": log, "y_within": (0.5, 100.0), "join": True}
+    spec = specification(Results("demo", tuple(curve_rows()), {"view": view}))
+    across, up = (spec["layer"][0]["encoding"][channel]["scale"] for channel in ("x", "y"))
+    low, high = across["domain"]
+    assert low < 16 < 256 < high
+    if log:  # within a tenth of the axis
+        assert low > 16 / 1.4
+        assert high < 256 * 1.4
+        assert 0.5 < up["domain"][0] < 0.72  # the lowest interval above 0.5 begins there; points below aren't drawn
+    assert 3.52 < up["domain"][1] < 4.2  # the highest interval ends at 3.52
+    ticks = spec["layer"][0]["encoding"]["x"]["axis"]["values"] if log else [low]
+    assert all(low <= tick <= high for tick in ticks)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [(10, 3e5, [10, 100, 1000, 10000, 100000]), (14, 4500, [100, 1000]), (0.2, 6, [0.3, 1, 3]),
+     (1e-17, 10, [1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1]), (16, 32, None)],
+)  # fmt: skip
+def test_ticks_are_few_and_round(low, high, wanted):
+    found = ticks(low, high)
+    if wanted is None:
+        assert found is None
+    elif len(wanted) < 3:  # too few whole powers: others beside them
+        assert found == pytest.approx([30, 100, 300, 1000, 3000])
+    else:
+        assert found == pytest.approx(wanted)
+
+
+def test_limits_of_one_value_and_of_none_at_zero_have_a_width():
+    for values, log in (((5.0,), True), ((0.0,), False), ((-2.0,), False)):
+        low, high = limits(values, log)
+        assert low < values[0] < high
+
+
+def test_a_legend_lists_what_is_drawn_in_the_colours_that_it_has_beside_the_rest():
+    whole = specification(result("curves"))["layer"][0]["encoding"]["color"]["scale"]
+    rows = [row | {"value": None, "theory": None} if row["label"] == "a" else row for row in curve_rows()]
+    part = specification(Results("demo", tuple(rows), {"view": CURVES}))["layer"][0]["encoding"]["color"]["scale"]
+    assert (whole["domain"], part["domain"]) == (["a", "b"], ["b"])
+    assert part["range"] == whole["range"][1:]
+    rows = [row | {"value": None, "theory": None} if row["quantity"] == "signal" and row["label"] == "a" else row
+            for row in panel_rows()]  # fmt: skip
+    both = specification(Results("demo", tuple(rows), {"view": KINDS["panels"][1]}))["vconcat"]
+    assert [part["layer"][0]["encoding"]["color"]["scale"] for part in both] == [whole, whole]  # panels share theirs
 
 
 def test_points_off_a_log_axis_are_left_out_and_an_interval_that_reaches_zero_too():
@@ -276,6 +344,19 @@ def test_the_report_lists_files_that_are_there_and_results_that_are_not(tmp_path
     assert 'id="verdict"' not in text
 
 
+def test_the_report_opens_with_its_lead_and_ends_with_the_table(tmp_path):
+    verdict = {
+        "name": "n", "printed": 1, "value": 1.0, "low": None, "high": None, "exact": None, "exact_kind": None,
+        "statistic": "rms", "sampler": "keys", "verdict": "agrees", "reason": "",
+    }  # fmt: skip
+    found = [result("curves", name=name) for name in ("best", "first", "second")]
+    text = write_report(tmp_path / "i.html", found[1:], title="T", verdicts=[verdict], lead=found[0]).read_text()
+    places = [text.index(f'id="{name}"') for name in ("chart-best", "chart-first", "chart-second", "verdict")]
+    assert places == sorted(places)
+    assert 'href="#best"' not in text
+    assert text.index("</h1>") < places[0] < text.index('<p class="lead">So.</p>') < places[1]
+
+
 def test_charts_made_before_are_taken_as_they_are(tmp_path):
     found = result("curves")
     text = write_report(tmp_path / "i.html", [found], title="T", charts={"demo": '{"mine":1}'}).read_text()
@@ -319,7 +400,7 @@ def test_on_a_phone_charts_tables_and_links_stay_inside_the_page(tmp_path):
     with browser() as running:
         tab = Tab(running, width=400)
         tab.page.goto(page.as_uri())
-        tab.page.wait_for_function("document.querySelectorAll('.chart svg').length === 2", timeout=30_000)
+        tab.page.wait_for_function("document.querySelectorAll('.chart[data-drawn]').length === 2", timeout=30_000)
         tab.settle()
         assert tab.page.evaluate("document.documentElement.scrollWidth") == 400
         assert tab.page.locator(".chart").first.evaluate("(e) => e.scrollWidth === e.clientWidth")

@@ -51,7 +51,7 @@ def measured(results):
 def test_the_folder_holds_a_picture_and_two_tables_for_every_experiment_and_nothing_else(folder):
     assert folder.status == 0, folder.said + folder.told
     expected = {f"{name}.{kind}" for name in NAMES for kind in ("png", "csv", "ndjson")}
-    assert {path.name for path in folder.out.iterdir()} == expected | {"index.html", "verdict.json"}
+    assert {path.name for path in folder.out.iterdir()} == expected | {"index.html", "verdict.json", "overview.png"}
     for name in NAMES:
         assert (folder.out / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert (folder.out / f"{name}.png").stat().st_size > 5000
@@ -170,8 +170,16 @@ def test_the_report_draws_itself_from_a_file_without_an_error_or_an_outside_requ
     with browser() as running:
         tab = Tab(running)
         tab.page.goto((folder.out / "index.html").as_uri())
-        tab.page.wait_for_function(f"document.querySelectorAll('.chart svg').length === {len(NAMES)}", timeout=30_000)
-        assert tab.page.locator(".chart svg").count() == len(NAMES)
+        charts = len(NAMES) + 1  # the overview, which opens the page
+        tab.page.wait_for_function(
+            f"document.querySelectorAll('.chart[data-drawn]').length === {charts}", timeout=30_000
+        )
+        assert tab.page.locator(".chart").first.get_attribute("id") == "chart-overview"
+        tab.settle()
+        room = "(e) => e.clientWidth - 28 - e.querySelector('svg').getBoundingClientRect().width"
+        left = {chart.get_attribute("id"): chart.evaluate(room) for chart in tab.page.locator(".chart").all()}
+        assert all(left.pop(f"chart-{name}") >= 0 for name in ("opening", "energy"))  # pictures keep their shape
+        assert all(0 <= free < 4 for free in left.values()), left  # all others take the width that there is
         shown = tab.page.locator("#chart-activations svg")
         before = shown.locator("path[aria-roledescription='point']").count()
         assert before > 20

@@ -249,8 +249,9 @@ def test_it_draws_what_differs_and_saves_it_by_its_ending(tmp_path):
     assert layers["title"] == "Capacity against key width d_k"
     assert layers["layer"][0]["encoding"]["y"]["title"] == "capacity (memories)"
     assert layers["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["relu", "mine"]
-    marks = [layer["mark"]["type"] for layer in layers["layer"]]
-    assert marks == ["line", "rule", "point"]  # joined, intervals, measured
+    wider = Results("capacity", (*found.rows, dict(found.rows[1]) | {"d_k": 64, "value": 129.0}))
+    for drawn, lines in ((layers, []), (wider.plot().to_dict(), ["line"])):  # two places are no line
+        assert [layer["mark"]["type"] for layer in drawn["layer"]] == [*lines, "rule", "point"]
     assert found.plot(title="Mine", x_title="width").to_dict()["layer"][0]["encoding"]["x"]["title"] == "width"
     rows = tuple(row | {"theory": 40.0} for row in found.rows)
     one = Results("capacity", rows).where(d_k=16, quantity="capacity").plot().to_dict()

@@ -70,7 +70,7 @@ def reproduce(
                 interrupted = True
                 rows = reproduction.finish(wanted, seconds=seconds)
     _print_verdicts(rows)
-    done = len(reproduction.charts)
+    done = len(wanted) - len(reproduction.unfinished(wanted))
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {page}")
     older = [e.name for e in _chosen([]) if e not in wanted and (out / f"{e.name}.ndjson").exists()]
     if older:
@@ -145,31 +145,44 @@ class _Reproduction:
 
     def _keep(self, found: Results) -> None:
         """Have a result drawn, and write it meanwhile; its chart is laid out here, for the report too."""
+        self._in_hand = found
+        try:
+            drawn = self._draw(found)
+        finally:  # a chart that fails takes no table with it
+            found.write(self.out)
+        self.charts[found.name] = drawn
+        self._results.append(found)
+        self._in_hand = None
+
+    def _draw(self, found: Results) -> str:
+        """Have a result drawn, and return its chart for the report."""
         from assocmem.report.export import FORMATS, PNG_SCALE, write_pictures
         from assocmem.report.figures import specification
         from assocmem.report.html import inline_chart
 
-        self._in_hand = found
         formats, scale = (("png",), 1.0) if self.run.quick else (FORMATS, PNG_SCALE)
-        try:
-            spec = specification(found)
-            self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
-        finally:  # a chart that fails takes no table with it
-            found.write(self.out)
-        self.charts[found.name] = inline_chart(spec)
-        self._results.append(found)
-        self._in_hand = None
+        spec = specification(found)
+        self._drawing.append(self.drawer.submit(write_pictures, spec, self.out, found.name, formats, scale))
+        return inline_chart(spec)
+
+    def unfinished(self, wanted: Sequence[Experiment]) -> list[str]:
+        """Return the names of those that have no chart."""
+        return [one.name for one in wanted if one.name not in self.charts]
 
     def finish(self, wanted: Sequence[Experiment], *, seconds: float) -> list[dict[str, Any]]:
         """Wait for the charts, then write verdict.json and index.html; return the verdicts."""
         from assocmem._version import __version__
+        from assocmem.experiments.overview import overview
         from assocmem.experiments.verdict import DEFINITIONS, verdicts
         from assocmem.report.html import write_report
 
         names = [e.name for e in wanted]
         results = sorted(self._results, key=lambda found: names.index(found.name))
         rows = verdicts(results)
-        unfinished = [name for name in names if name not in self.charts]
+        lead = overview(results)
+        if lead is not None:
+            self.charts[lead.name] = self._draw(lead)
+        unfinished = self.unfinished(wanted)
         facts = {
             "assocmem": __version__, "seed": self.run.seed, "quick": self.run.quick,
             "seconds measuring": round(seconds, 1), "python": platform.python_version(), "machine": platform.platform(),
@@ -181,7 +194,7 @@ class _Reproduction:
         self.drawer.shutdown(wait=False)  # it ends while the report is written
         write_report(
             self.out / "index.html", results, title=TITLE, verdicts=rows, facts=facts, unfinished=unfinished,
-            charts=self.charts,
+            charts=self.charts, lead=lead,
         )  # fmt: skip
         return rows
 
@@ -193,7 +206,7 @@ def _load() -> None:
     import polars  # noqa: F401
     import scipy.special  # noqa: F401
 
-    from assocmem.experiments import verdict  # noqa: F401
+    from assocmem.experiments import overview, verdict  # noqa: F401
     from assocmem.report import export, figures, html  # noqa: F401
 
 

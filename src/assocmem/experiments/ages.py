@@ -27,8 +27,8 @@ def _answer(run: Run) -> Outcome:
     rows: list[Row] = curves(labelled(STORES), D_K, [n], sampler, d_v=D_V, **run.shared)
     view = in_panels(
         STORES, "shown_age", "age + 1: how many pairs ago it was written",
-        {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_domain": (1e-3, 2)},
-        {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_domain": (0.01, 300), **RULE},
+        {"where": {"quantity": "signal"}, "y_title": "signal left (newest pair = 1)", "y_within": (1e-3, 2)},
+        {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_within": (0.01, 300), **RULE},
     )  # fmt: skip
     rows = [row | {"shown_age": row["age"] + 1} for row in rows]
     return Outcome(rows, view, _caption(rows, n), {"d_k": D_K, "d_v": D_V, "n_memories": n})

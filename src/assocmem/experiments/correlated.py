@@ -30,7 +30,7 @@ def _answer(run: Run) -> Outcome:
         sampler = Sequences(Passes(PASSES.get(one, 1)), run.fewer(16, 4))
         rows += curves(labelled([one]), D_K, [n], sampler, keys=EqualCosine(rho), **run.part(i, len(points)).shared)
     panels = [
-        {"where": {"n_memories": n}, "y_title": f"interference / signal, M = {n}", "y_domain": (1e-3, 30), **RULE}
+        {"where": {"n_memories": n}, "y_title": f"interference / signal, M = {n}", "y_within": (1e-3, 30), **RULE}
         for n in (FEW, MANY)
     ]
     panels[1]["rule_text"] = ""

@@ -39,7 +39,7 @@ def _answer(run: Run) -> Outcome:
          "lines": [(theory.CLASSICAL_LOAD, f"{theory.CLASSICAL_LOAD:g}")]},
     ]  # fmt: skip
     order = [one.label for one in (*ONCE.values(), HEBB)]
-    view = {"kind": "panels", "join": True, "panels": panels, "order": order, "y_log": False,
+    view = {"kind": "panels", "join": True, "panels": panels, "order": order, "y_log": False, "y_within": (0, 100),
             "y_title": "wrong bits, percent", "colours": dict(zip(order, COLOURS, strict=True))}  # fmt: skip
     at = {row["label"]: row["value"] for row in rows if row["n_memories"] in [round(c) for c in capacities.values()]}
     told = "; ".join(f"{label}: {value * UNITS / 100:.2f}" for label, value in at.items())

@@ -20,7 +20,7 @@ from assocmem.lab.similarities import Similarities
 
 View = dict[str, Any]
 
-RULE: View = {"rule": 1.0, "rule_text": "recall fails: interference larger than signal"}
+RULE: View = {"rule": 1.0, "rule_text": "recall fails"}
 
 
 def _silent(_done: int, _total: int) -> None:

@@ -24,7 +24,7 @@ def _answer(run: Run) -> Outcome:
     rows += [row for row in found if row["statistic"] == ("rms" if row["label"] == outer[0] else "median")]
     return Outcome(
         with_article(rows, {(label, m): ratio for label, points in printed.items() for m, ratio in points}),
-        over_memories(STORES, y_domain=(0.05, 30)),
+        over_memories(STORES, y_within=(0.05, 30)),
         "The outer product follows sqrt((M-1)/d_k) and fails at 65 memories; least squares is exact up to 64 "
         "(ratio 0, not on a logarithmic axis) and fails at about 128. Near M = 64 the optimal store's ratio has a "
         "heavy tail over draws, so its median is shown, as the article's points suggest.",

@@ -23,7 +23,7 @@ def _answer(run: Run) -> Outcome:
     view = in_panels(
         STORES, "n_memories", "keys written, every second one again with a new value",
         {"where": {"quantity": "left"}, "y_title": "old value's weight left", "y_log": False, "y_domain": (0, 1.1)},
-        {"where": {"quantity": "ratio"}, "y_title": "interference / signal, new value", "y_domain": (0.01, 100),
+        {"where": {"quantity": "ratio"}, "y_title": "interference / signal, new value", "y_within": (0.01, 100),
          **RULE},
     )  # fmt: skip
     return Outcome(rows, view, _caption(rows, counts), {"d_k": D_K, "d_v": D_V, "memories": counts})

@@ -27,7 +27,7 @@ def _answer(run: Run) -> Outcome:
         "kind": "panels",
         "x": "n_memories",
         "x_title": "pairs written one by one",
-        "y_domain": (1e-17, 1e3),
+        "y_within": (1e-17, 1e3),
         "y_values": (1e-16, 1e-12, 1e-8, 1e-4, 1.0),
         "order": [INTERFERENCE, *dtypes],
         "colours": {INTERFERENCE: "#8A8A8A"},

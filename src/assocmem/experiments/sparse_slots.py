@@ -42,7 +42,7 @@ def _answer(run: Run) -> Outcome:
         rows += [found for m in counts for found in _of_slots(run, one, m)]
     view = in_panels(
         shown, "n_memories", "memories M",
-        {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_domain": (0.01, 30), **RULE},
+        {"where": {"quantity": "ratio"}, "y_title": "interference / signal", "y_within": (0.01, 30), **RULE},
         {"where": {"quantity": RIGHT}, "y_title": "right of all M recalled", "y_log": False, "y_domain": (0, 1)},
         {"where": {"quantity": LOAD}, "y_title": "slots in use", "y_log": False, "y_domain": (0, 1)},
         {"where": {"quantity": SHARED}, "y_title": "addressed slots shared", "y_log": False, "y_domain": (0, 1)},

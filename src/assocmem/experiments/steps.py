@@ -21,7 +21,7 @@ def _answer(run: Run) -> Outcome:
     rows = curves(labelled(STORES), D_K, counts, sampler, cosines=cosines, statistics=("median",), **run.shared)
     panels = [
         {"where": {"cosine": cosine}, "y_title": f"interference / signal, query at cosine {cosine:g}",
-         "y_domain": (1e-3, 1e3), **RULE}
+         "y_within": (1e-3, 1e3), **RULE}
         for cosine in cosines
     ]  # fmt: skip
     view = in_panels(STORES, "n_memories", "memories M", *panels)

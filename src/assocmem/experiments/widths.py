@@ -30,8 +30,8 @@ def _answer(run: Run) -> Outcome:
         words.append(f"{shown.label} {slope:.2f} ({declared})")
     return Outcome(
         rows,
-        {"kind": "curves", "x": "d_k", "x_title": "key width d_k", "y_title": "capacity: memories at ratio 1",
-         "order": [shown.label for shown, _ in STORES]},
+        {"kind": "curves", "x": "d_k", "x_title": "key width d_k", "x_values": widths,
+         "y_title": "capacity: memories at ratio 1", "order": [shown.label for shown, _ in STORES]},
         f"Fitted exponents over the wider half, in brackets theory's for very wide keys: {', '.join(words)}. Finite "
         "width lowers each a little: the exact capacity of squared ReLU is 2 d (d + 2)/3 + 1, not d^2.",
         {"widths": widths},

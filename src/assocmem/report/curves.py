@@ -8,6 +8,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from assocmem.contract.errors import InputError
+from assocmem.report.axes import limits, tick_axis, ticks
 from assocmem.report.canvas import PALETTE, WIDTH, Canvas, Row, Spec, parameters
 
 if TYPE_CHECKING:
@@ -17,8 +18,15 @@ HEIGHT, PANEL_HEIGHT = 380, 260
 LEGEND = 360
 """Width of a legend up to which its words stay whole."""
 PICK, PICKED = "pick", "picked"
-SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": "cross"}
-_POWERS = ("¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", *(f"¹{digit}" for digit in "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+_CROSS = (  # its arms show beside a circle under it, and are no interval
+    "M-0.92,-1.20L0.00,-0.28L0.92,-1.20L1.20,-0.92L0.28,0.00"
+    "L1.20,0.92L0.92,1.20L0.00,0.28L-0.92,1.20L-1.20,0.92L-0.28,0.00L-1.20,-0.92Z"
+)
+SAMPLERS = {"similarities": "circle", "similarities, tilted": "triangle-up", "keys": _CROSS}
+FEWEST = 3
+"""Places from which on a series is drawn as a line: two points are no curve."""
+BESIDE = 58
+"""Width of the words beside a level, between the chart and its legend."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,10 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     """Draw measured points with intervals, theory as lines, the article's own points, and a dashed line.
 
     Settings: x (column), x_title, y_title, x_log, y_log, rule (a number or None), rule_text, order (labels),
-    x_domain, y_domain, lines (upright ones: x and words), legend (live charts have none unless asked), x_values,
-    y_values (ticks), dashes (of the theory lines of some labels: lengths drawn and left out).
+    x_domain, y_domain (where axes begin and end; without them they fit what is drawn), y_within (where the y axis goes
+    no further), lines (upright ones: x and words), legend (live charts have none unless asked), x_values, y_values
+    (ticks), dashes (of the theory lines of some labels: lengths drawn and left out). A series with fewer than `FEWEST`
+    places is no line: its theory is a stroke at each.
 
     A live chart has the datasets theory, measured, spans, marker ({x column: M}), here ({x column, value}: a ring on
     the marker) and labels ({label, x column, at}: words beside the lines' ends); its parameter `room` is where the x
@@ -63,18 +73,20 @@ def curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     layered = _curves(rows, view, canvas)
     if canvas.mode == "live":
         layered["params"] = parameters(room=view["x_domain"][1], ink="#444444")
-    elif canvas.mode == "report":
+        return layered
+    if canvas.mode == "report":
         layered["params"] = _pick_by_legend(layered)
-    return layered
+    beside = view.get("rule") is not None and view.get("rule_text")
+    return layered | ({"config": {"legend": {"offset": BESIDE}}} if beside else {})
 
 
 def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas, series: alt.Scale | None = None) -> Spec:
     """Return the layers of a chart of curves, without the selection that its legend makes."""
-    axes = _axes(view, canvas, series or _series_scale(rows, view))
     check_one_definition(rows)
-    theory = curve_rows(rows, "theory", view)
-    measured = curve_rows(rows, "value", view)
-    printed = curve_rows(rows, "article", view)
+    theory, measured, printed = (curve_rows(rows, field, view) for field in ("theory", "value", "article"))
+    if canvas.mode != "live":
+        view = _fitted(view, theory, measured, printed)
+    axes = _axes(view, canvas, series or _series_scale(rows, view))
     layers: list[Any] = []
     if theory or canvas.mode == "live":
         layers += _theory_layers(theory, view.get("dashes") or {}, axes)
@@ -82,7 +94,7 @@ def _curves(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas, series
         covered = {(r["label"], r[view["x"]]) for r in theory}
         alone = {r["label"] for r in measured if (r["label"], r[view["x"]]) not in covered}
         lone = [r for r in measured if r["label"] in alone]
-        if lone:
+        if lone := _long(lone, view["x"]):
             thin = axes.layer("joined", lone).mark_line(strokeWidth=0.8)
             layers.append(thin.encode(x=axes.across, y=axes.up("value"), color=axes.colour, opacity=axes.shown))
     if measured or canvas.mode == "live":
@@ -104,13 +116,51 @@ def panels(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     all other settings are common to the panels.
     """
     common = {"height": PANEL_HEIGHT} | {name: value for name, value in view.items() if name not in ("kind", "panels")}
-    drawn, series = [], _series_scale(rows, view)
-    for own in view["panels"]:
-        kept = [r for r in rows if all(r.get(column) == value for column, value in own["where"].items())]
-        drawn.append(_curves(kept, common | dict(own), canvas, series))
+    views = [common | dict(own) for own in view["panels"]]
+    kept = [[r for r in rows if all(r.get(name) == value for name, value in own["where"].items())] for own in views]
+    # The panels share a legend, and so its labels and their colours.
+    seen = [label for mine, own in zip(kept, views, strict=True) for label in _seen(mine, own)]
+    series = _series_scale(rows, {**view, "seen": seen})
+    drawn = [_curves(mine, own, canvas, series) for mine, own in zip(kept, views, strict=True)]
     if canvas.mode == "report":
         return {"vconcat": drawn, "params": _pick_by_legend(drawn[0])}  # one selection serves all panels
     return {"vconcat": drawn}
+
+
+def _long(rows: Sequence[Row], x: str) -> list[dict[str, Any]]:
+    """Return the rows of series with enough places for a line."""
+    places: dict[str, set[Any]] = {}
+    for row in rows:
+        places.setdefault(row["label"], set()).add(row[x])
+    return [dict(row) for row in rows if len(places[row["label"]]) >= FEWEST]
+
+
+def _seen(rows: Sequence[Row], view: Mapping[str, Any]) -> list[str]:
+    """Return the labels of which something is drawn."""
+    fields = ("theory", "value", "article")
+    return list(dict.fromkeys(str(r["label"]) for field in fields for r in curve_rows(rows, field, view)))
+
+
+def _fitted(view: Mapping[str, Any], *drawn: Sequence[Row]) -> Mapping[str, Any]:
+    """Return a view whose axes fit what is drawn, where it doesn't say itself how far they go."""
+    x, fields = view["x"], ("theory", "value", "low", "high", "article")
+    rows = [row for rows in drawn for row in rows if row.get(x) is not None]
+    across, up = bool(view.get("x_log", True)), bool(view.get("y_log", True))
+    heights = [row[f] for row in rows for f in fields if row.get(f) is not None and (row[f] > 0 or not up)]
+    if not heights:
+        return view
+    if view.get("rule") is not None:
+        heights.append(float(view["rule"]))
+    places = [
+        at for at in (*(row[x] for row in rows), *(at for at, _ in view.get("lines") or ())) if at > 0 or not across
+    ]
+    x_domain = view.get("x_domain") or limits(places, across)
+    y_domain = view.get("y_domain") or limits(heights, up, view.get("y_within"))
+    return {
+        **view, "x_domain": x_domain, "y_domain": y_domain,
+        "x_values": view.get("x_values") or (ticks(*x_domain) if across else None),
+        "y_values": view.get("y_values") or (ticks(*y_domain) if up else None),
+    }  # fmt: skip
 
 
 def _live_layers(axes: _Axes) -> list[Any]:
@@ -142,8 +192,9 @@ def curve_rows(rows: Sequence[Row], field: str, view: Mapping[str, Any]) -> list
     """
     log_y = bool(view.get("y_log", True))
     kept = _positive(rows, field, log_y)
-    if log_y and view.get("y_domain"):
-        kept = [r for r in kept if r[field] >= view["y_domain"][0]]
+    least = view.get("y_domain") or view.get("y_within")
+    if log_y and least:
+        kept = [r for r in kept if r[field] >= least[0]]
     if field == "theory":
         x = view["x"]
         return list({(r["label"], r[x]): {"label": r["label"], x: r[x], "theory": r["theory"]} for r in kept}.values())
@@ -191,10 +242,10 @@ def _axes(view: Mapping[str, Any], canvas: Canvas, series: alt.Scale) -> _Axes:
             f"{x}:Q",
             title=view.get("x_title", x),
             scale=across,
-            **_ticks(view.get("x_values"), "~s" if view.get("x_log", True) else "~r"),
+            **tick_axis(view.get("x_values"), ("~s" if view.get("x_log", True) else "~r") if live else None),
         ),
         scale=scale(log_y, view.get("y_domain")),
-        ticks=_ticks(view.get("y_values"), None),
+        ticks=tick_axis(view.get("y_values")),
         title=view.get("y_title", "interference / signal"),
         colour=alt.Color("label:N", scale=series, legend=legend),
         shown=_shown(canvas),
@@ -202,24 +253,19 @@ def _axes(view: Mapping[str, Any], canvas: Canvas, series: alt.Scale) -> _Axes:
     )
 
 
-def _ticks(values: Sequence[float] | None, shown: str | None) -> dict[str, Any]:
-    """Return an axis with ticks at `values`; without a format, numbers below 0.001 are written as powers of ten."""
-    import altair as alt
-
-    if values is None:
-        return {}
-    if shown is not None:
-        return {"axis": alt.Axis(values=list(values), format=shown)}
-    power = f"{list(_POWERS)}[round(-log(datum.value) / LN10) - 1]"
-    text = f"datum.value < 0.001 ? '10⁻' + {power} : format(datum.value, ',.12~r')"
-    return {"axis": alt.Axis(values=list(values), labelExpr=text)}
-
-
 def _theory_layers(rows: list[dict[str, Any]], dashes: Mapping[str, Sequence[int]], axes: _Axes) -> list[Any]:
-    """Return the theory's lines, those with dashes above the others, each in a layer of its own."""
-    layers = []
+    """Return the theory's lines, those with dashes above the others in layers of their own; strokes of the rest."""
+    layers: list[Any] = []
+    lines = rows if axes.canvas.mode == "live" else _long(rows, axes.x)
+    drawn = {r["label"] for r in lines}
+    short = [r for r in rows if r["label"] not in drawn]
+    if short:
+        stroke = axes.layer("theory", short).mark_point(shape="stroke", size=330, strokeWidth=1.8)
+        layers.append(stroke.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
+        if not lines:
+            return layers
     for label in (None, *dashes):
-        mine = [r for r in rows if (r["label"] == label if label else r["label"] not in dashes)]
+        mine = [r for r in lines if (r["label"] == label if label else r["label"] not in dashes)]
         broken: dict[str, Any] = {"strokeDash": list(dashes[label])} if label else {}
         line = axes.layer("theory", mine).mark_line(strokeWidth=1.8, clip=axes.canvas.mode == "live", **broken)
         layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
@@ -230,10 +276,11 @@ def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
     import altair as alt
 
     samplers = [s for s in SAMPLERS if axes.canvas.mode == "live" or any(r.get("sampler") == s for r in rows)]
+    several = len(samplers) > 1 and axes.canvas.mode != "live"
     shape = alt.Shape(
         "sampler:N",
         scale=alt.Scale(domain=samplers, range=[SAMPLERS[s] for s in samplers]),
-        legend=alt.Legend(title="measured from") if len(samplers) > 1 and axes.canvas.mode != "live" else None,
+        legend=alt.Legend(title="measured from", symbolSize=45) if several else None,
     )
     tooltip = [
         alt.Tooltip("label:N", title="series"),
@@ -273,24 +320,27 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
     line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=axes.up("level"))
     if not text:
         return [line]
-    place: dict[str, Any] = {"fontSize": 11, "align": "left", "dx": 6, "dy": -8}
-    at = alt.XValue(0)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
-    words = [alt.Chart(data).mark_text(color="#666", **place)]
-    if axes.canvas.mode != "live":
-        # A white rim under the words keeps them readable where curves cross them; a live page may be dark.
-        rim = alt.Chart(data).mark_text(color="white", stroke="white", strokeWidth=4, strokeJoin="round", **place)
-        words.insert(0, rim)
-    return [line, *(mark.encode(y=axes.up("level"), x=at, text=alt.Text("text:N")) for mark in words)]
+    if axes.canvas.mode == "live":
+        place: dict[str, Any] = {"fontSize": 11, "align": "left", "dx": 6, "dy": -8}
+        at = alt.XValue(0)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
+    else:  # beside the chart, where no curve is
+        place = {"fontSize": 12, "align": "left", "baseline": "middle", "dx": 6, "lineBreak": " ", "lineHeight": 13}
+        at = alt.XValue("width")  # type: ignore[no-untyped-call]
+    words = alt.Chart(data).mark_text(color="#666", **place)
+    return [line, words.encode(y=axes.up("level"), x=at, text=alt.Text("text:N"))]
 
 
 def _upright(x: float, text: str, axes: _Axes) -> list[Any]:
-    """Return a dashed line at `x` with words at its upper end."""
+    """Return a dashed line at `x` with words above it (inside a live chart, which has no room there)."""
     import altair as alt
 
+    live = axes.canvas.mode == "live"
+    place: dict[str, Any] = {"align": "left", "dx": 4} if live else {"align": "center"}
+
     data = alt.Chart(alt.InlineData(values=[{axes.x: x, "text": text}]))
-    top = alt.YValue(8)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
+    top = alt.YValue(8 if live else -7)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
     line = data.mark_rule(strokeDash=[5, 4], color="#888").encode(x=axes.across)
-    words = data.mark_text(color="#666", fontSize=11, align="left", dx=4)
+    words = data.mark_text(color="#666", fontSize=11, **place)
     return [line, words.encode(x=axes.across, y=top, text=alt.Text("text:N"))]
 
 
@@ -304,13 +354,14 @@ def check_one_definition(rows: Sequence[Row]) -> None:
 def _series_scale(rows: Sequence[Row], view: Mapping[str, Any]) -> alt.Scale:
     import altair as alt
 
-    there = dict.fromkeys(str(r["label"]) for r in rows)
-    # A legend lists what occurs; a page, whose rows come later, all that may.
-    labels = [label for label in view.get("order") or there if label in there or not there]
+    known = [str(label) for label in view.get("order") or dict.fromkeys(str(r["label"]) for r in rows)]
     chosen: Mapping[str, str] = view.get("colours") or {}
     free = cycle([colour for colour in PALETTE if colour not in chosen.values()] or PALETTE)
-    colours = [chosen.get(label) or next(free) for label in labels]
-    return alt.Scale(domain=labels, range=colours)
+    colours = {label: chosen.get(label) or next(free) for label in known}
+    # A legend lists what occurs, each in the colour that it has wherever it is; a page, whose rows come later, all.
+    seen = set(view["seen"] if "seen" in view else _seen(rows, view)) or set(known)
+    labels = [label for label in known if label in seen]
+    return alt.Scale(domain=labels, range=[colours[label] for label in labels])
 
 
 def _positive(rows: Sequence[Row], field: str, log: bool) -> list[dict[str, Any]]:

@@ -7,12 +7,16 @@ A result names its chart in ``header["view"]``, a dict with the key "kind" ("cur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assocmem.contract.errors import UnknownNameError
+from assocmem.contract.numbers import number
+from assocmem.report.axes import limits, tick_axis, ticks
 from assocmem.report.canvas import PALETTE, WIDTH, Canvas, Mode, Row, Spec, parameters
-from assocmem.report.curves import curves, panels
+from assocmem.report.curves import LEGEND, curves, panels
 from assocmem.report.export import write_picture
 from assocmem.report.views import view_of
 
@@ -23,11 +27,22 @@ if TYPE_CHECKING:
 
 __all__ = ["chart", "specification", "write_picture"]
 
-TARGET_COLOUR = "#D55E00"
+TARGET_COLOUR = "#C2410C"
 MEMORY_COLOUR = "#0072B2"
-AXIS_STYLE = {
-    "gridColor": "#ececec", "domainColor": "#999", "tickColor": "#999", "titleFontWeight": "normal",
-    "labelSeparation": 8,
+ROUNDING = 1e-9
+"""What is smaller than this against a signal is rounding."""
+INK, SOFT, LINE = "#1C2024", "#586069", "#E3E0D8"
+"""Of the page's light scheme (`page/static/style.css`), as are the fonts."""
+SANS = 'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
+STYLE: Spec = {
+    "font": SANS,
+    "view": {"stroke": LINE},
+    "axis": {"labelColor": SOFT, "titleColor": SOFT, "gridColor": LINE, "domainColor": SOFT, "tickColor": LINE,
+             "labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal", "labelSeparation": 8},
+    "legend": {"labelColor": INK, "labelFontSize": 12, "titleColor": SOFT, "titleFontSize": 12,
+               "titleFontWeight": "normal"},
+    "header": {"labelColor": INK, "labelFontSize": 12, "titleColor": SOFT, "titleFontWeight": "normal"},
+    "title": {"color": INK, "fontSize": 14, "fontWeight": 600, "anchor": "start"},
 }  # fmt: skip
 
 
@@ -78,7 +93,8 @@ def specification(results: Results, *, mode: Mode = "report", quantity: str | No
     with debug_mode(False):
         drawn = _KINDS[kind](rows, view, canvas)
     drawn |= {name: view[name] for name in ("title", "width") if name in view}
-    config = {**drawn.get("config", {}), "axis": AXIS_STYLE}
+    own = drawn.get("config", {})
+    config = {**STYLE, **{name: {**STYLE.get(name, {}), **words} for name, words in own.items()}}
     return {"$schema": SCHEMA_URL, **drawn, "config": config, "datasets": canvas.datasets}
 
 
@@ -94,12 +110,16 @@ def bars(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
         panel = _bar_panel(rows, canvas, view, width="container", height=240)
         return panel | {"params": parameters(top=1.05, memory=MEMORY_COLOUR, target=TARGET_COLOUR)}
     panels = []
+    low = min((r["weight"] for r in rows), default=0.0)
+    ground = {"y_from": math.floor(2 * max(low, -1.0)) / 2}  # one axis for all, no deeper than the lowest bar
     for panel in view.get("order") or list(dict.fromkeys(str(r["panel"]) for r in rows)):
         mine = [r for r in rows if r["panel"] == panel]
         ratio = next((r.get("ratio") for r in mine if r.get("ratio") is not None), None)
-        title = panel if ratio is None else f"{panel}, ratio {ratio:.3g}: recall {'fails' if ratio > 1 else 'works'}"
-        heading = {"text": title, "fontSize": 12, "anchor": "start"}
-        panels.append(_bar_panel(mine, canvas, {}, width=290, height=110, title=heading))
+        heading: dict[str, Any] = {"text": panel, "fontSize": 13, "anchor": "start", "subtitleColor": SOFT}
+        if ratio is not None:
+            shown = 0 if ratio < ROUNDING else ratio
+            heading["subtitle"] = f"ratio {shown:.3g}: recall {'fails' if ratio > 1 else 'works'}"
+        panels.append(_bar_panel(mine, canvas, ground, width=330, height=110, title=heading))
     return {"concat": panels, "columns": int(view.get("columns", 2))}
 
 
@@ -107,11 +127,12 @@ def _bar_panel(rows: Sequence[Row], canvas: Canvas, view: Mapping[str, Any], **l
     """Return bars and, as a layer of its own so that it never vanishes, a mark of fixed width for the target."""
     import altair as alt
 
-    words, live = view.get("x_title"), canvas.mode == "live"
+    words, live, low = view.get("x_title"), canvas.mode == "live", view.get("y_from", -1)
     axis = {"axis": None} if words is None else {"axis": alt.Axis(grid=False, tickCount=6)}
     x = alt.X("index:Q", title=words, scale=alt.Scale(nice=False, zero=False), **axis)
-    limits = alt.Scale(domain=[view.get("y_from", -1), alt.ExprRef("top") if live else 1.05], clamp=True)
-    y = alt.Y("weight:Q", title=view.get("y_title"), scale=limits, axis=alt.Axis(tickCount=5))
+    ticked: dict[str, Any] = {"tickCount": 5} if live else {"values": [t for t in (-1, -0.5, 0, 0.5, 1) if t >= low]}
+    height = alt.Scale(domain=[low, alt.ExprRef("top") if live else 1.05], clamp=True)
+    y = alt.Y("weight:Q", title=view.get("y_title"), scale=height, axis=alt.Axis(**ticked))
     tooltip = [alt.Tooltip("index:Q", title="memory"), alt.Tooltip("weight:Q", format=".4f")]
     shown = [{name: r.get(name) for name in ("index", "end", "weight", "target")} for r in rows]
     others = canvas.layer("bars", [r for r in shown if not r["target"]])
@@ -156,47 +177,89 @@ def glyphs(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
 
 
 def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:
-    """Draw capacity a store: measured with interval, exact, and as printed in the article, on one log axis."""
+    """Draw capacity a store: measured with interval, exact, and as printed in the article, on one log axis.
+
+    The measured number stands beside its markers (the exact one where none is measured); where the capacity was not
+    reached, how far it was looked for.
+    """
     import altair as alt
 
     order = [str(r["label"]) for r in rows]
-    y = alt.Y("label:N", sort=order, title=None)
-    x_scale = alt.Scale(type="log")
-    title = view.get("x_title", "capacity: memories at which interference equals signal")
-    kinds = (("article", "printed in the article"), ("theory", "exact theory"), ("value", "measured, 95 % interval"))
+    y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=LEGEND))
     data = [
-        {"label": r["label"], "capacity": r[field], "what": name}
-        for field, name in kinds
+        {"label": r["label"], "capacity": r[field], "what": what.name}
+        for field, what in CAPACITY_MARKS.items()
         for r in rows
         if r.get(field) is not None
     ]
-    names = [name for _, name in kinds]
+    spans = [dict(r) for r in rows if r.get("low") is not None and r.get("high") is not None]
+    numbers = [one for r in rows if (one := _number_beside(r)) is not None]
+    ends = [
+        *(d["capacity"] for d in data),
+        *(n["at"] for n in numbers),
+        *(r[e] for r in spans for e in ("low", "high")),
+    ]
+    ends = [end for end in ends if end > 0]
+    domain = limits(ends, True, after=0.17) if ends else (1.0, 10.0)
+    scale = alt.Scale(type="log", domain=list(domain), nice=False)
+    title = view.get("x_title", "capacity: memories at which interference equals signal")
+    axis = tick_axis(ticks(*domain))
+    there = [what for what in CAPACITY_MARKS.values() if any(d["what"] == what.name for d in data)]
+
+    def by_kind(channel: Any, values: Sequence[Any], **more: Any) -> Any:
+        return channel("what:N", scale=alt.Scale(domain=[what.name for what in there], range=values), **more)
+
+    legend = {"legend": alt.Legend(title=None, labelLimit=LEGEND)}
     points = (
         canvas.layer("capacities", data)
-        .mark_point(size=110, strokeWidth=1.6)
+        .mark_point(size=210, strokeWidth=1.8, fillOpacity=0)
         .encode(
-            x=alt.X("capacity:Q", scale=x_scale, title=title),
+            x=alt.X("capacity:Q", scale=scale, title=title, **axis),
             y=y,
-            color=alt.Color(
-                "what:N",
-                scale=alt.Scale(domain=names, range=["#E69F00", "#000000", "#0072B2"]),
-                legend=alt.Legend(title=None),
-            ),
-            shape=alt.Shape(
-                "what:N",
-                scale=alt.Scale(domain=names, range=["diamond", "cross", "circle"]),
-                legend=alt.Legend(title=None),
-            ),
+            color=by_kind(alt.Color, [what.colour for what in there], **legend),
+            shape=by_kind(alt.Shape, [what.shape for what in there], **legend),
             tooltip=[alt.Tooltip("label:N"), alt.Tooltip("what:N"), alt.Tooltip("capacity:Q", format=",.1f")],
         )
     )
-    spans = [dict(r) for r in rows if r.get("low") is not None and r.get("high") is not None]
     span = (
         canvas.layer("spans", spans)
-        .mark_rule(color="#0072B2", strokeWidth=2)
-        .encode(x=alt.X("low:Q", scale=x_scale, title=title), x2=alt.X2("high:Q"), y=y)
+        .mark_rule(color=MEMORY_COLOUR, strokeWidth=2)
+        .encode(x=alt.X("low:Q", scale=scale, title=title, **axis), x2=alt.X2("high:Q"), y=y)
     )
-    return {"layer": [canvas.written(x) for x in (span, points)], "width": WIDTH, "height": 26 * len(order)}
+    words = (
+        canvas.layer("numbers", numbers)
+        .mark_text(align="left", dx=13, fontSize=12, color=INK)
+        .encode(x=alt.X("at:Q", scale=scale, title=title, **axis), y=y, text=alt.Text("text:N"))
+    )
+    layers = [layer for layer, mine in ((span, spans), (points, data), (words, numbers)) if mine]
+    return {"layer": [canvas.written(x) for x in layers], "width": WIDTH, "height": 28 * len(order)}
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """How one kind of capacity is drawn; each can be seen where all three coincide."""
+
+    name: str
+    colour: str
+    shape: str
+
+
+CAPACITY_MARKS = {
+    "article": _Mark("printed in the article", "#E69F00", "diamond"),
+    "theory": _Mark("exact theory", "#1C2024", "M0,-1.1L0,1.1"),
+    "value": _Mark("measured, 95 % interval", MEMORY_COLOUR, "M.55,0A.55,.55,0,1,1,-.55,0A.55,.55,0,1,1,.55,0Z"),
+}
+
+
+def _number_beside(row: Row) -> dict[str, Any] | None:
+    """Return the number that stands beside a store's markers, and where: right of all of them."""
+    marks = [row[field] for field in CAPACITY_MARKS if row.get(field) is not None]
+    known = row.get("value") if row.get("value") is not None else row.get("theory")
+    if known is not None:
+        return {"label": row["label"], "at": max([*marks, row.get("high") or 0]), "text": number(known)}
+    if row.get("largest_m") is None:
+        return None
+    return {"label": row["label"], "at": row["largest_m"], "text": f"over {row['largest_m']:,.0f}"}
 
 
 def landscape(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec:

@@ -27,12 +27,13 @@ def write_report(
     facts: Mapping[str, Any] | None = None,
     unfinished: Sequence[str] = (),
     charts: Mapping[str, str] | None = None,
+    lead: Results | None = None,
 ) -> Path:
     """Write the report of a run to `path` and return it.
 
     Parameters: results with "title", "question" and "caption" in their headers; verdicts, the rows of
     verdict.json; facts shown in the foot (versions, seed, machine); unfinished, names that did not run; charts,
-    the results' charts by name (see `inline_chart`), where they are made already.
+    the results' charts by name (see `inline_chart`), where they are made already; lead, what the page opens with.
     The page loads nothing from anywhere: scripts, data and charts are inside.
     """
     import jinja2
@@ -43,7 +44,9 @@ def write_report(
     environment.filters |= {"figure": significant, "printed": as_printed, "exact": exact_of}
     environment.globals["span"] = span
     folder = path.parent
-    charts = charts or {r.name: inline_chart(specification(r)) for r in results}
+    every = [*([] if lead is None else [lead]), *results]
+    known = charts or {}
+    charts = {r.name: known.get(r.name) or inline_chart(specification(r)) for r in every}
     sections = [
         {
             "name": r.name,
@@ -53,16 +56,17 @@ def write_report(
             "files": [f"{r.name}.{kind}" for kind in ("png", "svg", "pdf", "csv", "ndjson") if
                       (folder / f"{r.name}.{kind}").exists()],
         }
-        for r in results
+        for r in every
     ]  # fmt: skip
     page = environment.get_template("report.html").render(
         title=title,
-        sections=sections,
+        lead=None if lead is None else sections[0],
+        sections=sections if lead is None else sections[1:],
         verdicts=verdicts,
         reasons=list(dict.fromkeys(row["reason"] for row in verdicts if row["reason"])),
         facts=dict(facts or {}),
         unfinished=list(unfinished),
-        charts={r.name: charts[r.name] for r in results},
+        charts=charts,
         bundle=script_bundle().replace("</script", "<\\/script"),
     )
     write_whole(path, page.encode())

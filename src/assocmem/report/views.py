@@ -54,7 +54,7 @@ def view_of(results: Results, quantity: str | None = None, x: str | None = None)
         if len(places) <= FEW:
             view["x_values"] = places
         if of == "ratio":
-            view |= {"rule": 1.0, "rule_text": "↑ recall fails"}
+            view |= {"rule": 1.0, "rule_text": "recall fails"}
     return named, view | {"title": _title(rows, x, measured)} | told
 
 
