@@ -30,7 +30,7 @@ from assocmem.lab.capacity import capacity
 from assocmem.lab.recency import Ages, Rewrites, Sequences
 from assocmem.lab.requirements import requirements
 from assocmem.lab.run import curves
-from assocmem.maps.activations import Activation, Exp, Linear, LogN, Swish
+from assocmem.maps.activations import Activation, Constant, Exp, Linear, LogN, Swish
 from assocmem.stores import make_store
 
 D = 16
@@ -179,9 +179,11 @@ def test_forms_are_data_and_are_checked():
 
 def test_the_stores_declare_their_forms():
     assert {key for key in stores.names() if make_store(key).form(D) is None} == {
-        "all-attention", "attention-over-parameters", "delta-former", "memory-layers", "mesa-net", "peer",
-        "product-key", "superposed-mlp", "test-time-regression", "ttt-linear", "ttt-mlp", "ultramem",
+        "all-attention", "attention-over-parameters", "delta-former", "memorizing-transformer", "memory-layers",
+        "mesa-net", "peer", "product-key", "superposed-mlp", "test-time-regression", "ttt-linear", "ttt-mlp",
+        "ultramem",
     }  # fmt: skip
+    assert make_store("nearest-neighbours", k=3).form(D) == TopK(3, KernelSum(Constant(None), normalised=True))
     assert make_store("titans", depth=2).form(D) is None
     assert make_store("titans", base_rate=0.2, momentum=0.1, forgetting=0.3).form(D) == Momentum(0.4, 0.1, 0.3)
     assert make_store("gradient-descent", rate=0.5, momentum=0.2).form(D) == Momentum(0.5, 0.2)

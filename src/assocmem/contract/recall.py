@@ -147,12 +147,16 @@ class Recall:
         Zeros for a query that finds nothing.
     weights, mass, trace : Weights, Mass, Trace or None
         As far as they were wanted and the store has them (a store may add what costs it nothing).
+    dropped : array (..., m) or None
+        From a store that leaves pairs out of a normalised sum: the most of the sum's mass that they can have, a share
+        in [0, 1]. The recall is off from that of the whole sum by at most 2 dropped max |v|.
     """
 
     values: Array
     weights: Weights | None = None
     mass: Mass | None = None
     trace: Trace | None = None
+    dropped: Array | None = None
 
     @property
     def nothing(self) -> Array | None:

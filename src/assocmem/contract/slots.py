@@ -119,7 +119,7 @@ class RowsByName(ABC):
         lead = (*ar.broadcast_shapes(tuple(queries.shape[:-2]), tuple(self[name].shape[:-2])), queries.shape[-2])
         best = xp.zeros((*lead, 0), dtype=queries.dtype, device=device)
         ids = xp.zeros((*lead, 0), dtype=xp.int64, device=device)
-        for at, rows in self.blocks(max(1, BLOCK_NUMBERS // max(1, math.prod(lead)))):
+        for at, rows in self.blocks(max(1, BLOCK_NUMBERS // max(1, math.prod(lead)))) if k else ():
             found = queries @ ar.transpose(_cast(rows[name], queries.dtype, xp))
             places = xp.broadcast_to(xp.arange(at.start, at.stop, device=device), found.shape)
             best, ids = xp.concat([best, found], axis=-1), xp.concat([ids, places], axis=-1)

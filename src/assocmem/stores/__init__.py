@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # what checkers and editors know
     from assocmem.stores.hopfield import Hopfield as Hopfield
     from assocmem.stores.hopfield import ProjectionHopfield as ProjectionHopfield
     from assocmem.stores.hopfield import StorkeyHopfield as StorkeyHopfield
+    from assocmem.stores.knn import MemorizingTransformer as MemorizingTransformer
+    from assocmem.stores.knn import NearestNeighbours as NearestNeighbours
     from assocmem.stores.linear_attention import LinearAttention as LinearAttention
     from assocmem.stores.mamba import Mamba as Mamba
     from assocmem.stores.mamba import Mamba2 as Mamba2

@@ -9,7 +9,7 @@ class AllSettings(TypedDict, total=False):
     activation: Activation | Literal["exp", "exp-series", "gelu", "linear", "relu", "swiglu", "swish"] | float
     base_rate: float | None
     beta: float | None
-    bias: bool | float
+    bias: bool | float | None
     block: int
     blocks: int
     chunk: int
@@ -72,3 +72,4 @@ class AllSettings(TypedDict, total=False):
     weight_decay: float
     weights: Literal["score", "softmax"]
     width: int | None
+    window: int
