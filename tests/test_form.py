@@ -179,9 +179,10 @@ def test_forms_are_data_and_are_checked():
 
 def test_the_stores_declare_their_forms():
     assert {key for key in stores.names() if make_store(key).form(D) is None} == {
-        "all-attention", "attention-over-parameters", "delta-former", "memorizing-transformer", "memory-layers",
-        "mesa-net", "peer", "product-key", "superposed-mlp", "test-time-regression", "ttt-linear", "ttt-mlp",
-        "ultramem",
+        "all-attention", "attention-over-parameters", "delta-former", "functional-gradient",
+        "memorizing-transformer", "memory-layers", "mesa-net", "peer", "product-key", "superposed-mlp",
+        "test-time-regression",
+        "ttt-linear", "ttt-mlp", "ultramem",
     }  # fmt: skip
     assert make_store("nearest-neighbours", k=3).form(D) == TopK(3, KernelSum(Constant(None), normalised=True))
     assert make_store("titans", depth=2).form(D) is None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what checkers and editors know
     from assocmem.stores.dense_memory import DenseMemory as DenseMemory
     from assocmem.stores.dense_memory import ExponentialMemory as ExponentialMemory
     from assocmem.stores.engram import Engram as Engram
+    from assocmem.stores.functional_gradient import FunctionalGradient as FunctionalGradient
     from assocmem.stores.gradient_descent import GradientDescent as GradientDescent
     from assocmem.stores.gradient_descent import TrainedLayer as TrainedLayer
     from assocmem.stores.hopfield import Hopfield as Hopfield

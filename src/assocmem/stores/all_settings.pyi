@@ -27,6 +27,7 @@ class AllSettings(TypedDict, total=False):
     hidden_init_std: float | None
     init_std: float
     k: int
+    kernel: Literal["linear", "rbf"]
     layer: int
     layers: int
     locations: int | None
