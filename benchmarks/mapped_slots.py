@@ -63,8 +63,17 @@ def reference(memory: Memory, queries: Any) -> Any:
     return sums / total[:, None]
 
 
+def rows(n: int = 10_000_000, m: int = 16, folder: Path | None = None) -> list[dict[str, Any]]:
+    """Return the one row of results; the files are made below `folder` and removed again."""
+    own = Path(tempfile.mkdtemp(prefix="mapped-", dir=folder))
+    try:
+        return [measured(n, m, own / "rows")]
+    finally:
+        shutil.rmtree(own)
+
+
 def measured(n: int, m: int, folder: Path) -> dict[str, Any]:
-    """Return the one row of results."""
+    """Return the row of n pairs and m queries."""
     rng = stream(0, "benchmark mapped")
     memory = Memory("softmax", beta=BETA, slots=MappedSlots(folder))
     row: dict[str, Any] = {"benchmark": "mapped_slots", "pairs": n, "queries": m, "width": WIDTH}
@@ -100,11 +109,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=16)
     parser.add_argument("--folder", type=Path, default=None, help="where the files are made; they are removed again")
     args = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="mapped-", dir=args.folder))
-    try:
-        row = measured(args.pairs, args.queries, folder / "rows")
-    finally:
-        shutil.rmtree(folder)
+    (row,) = rows(args.pairs, args.queries, args.folder)
     print(json.dumps(row) if args.json else "\n".join(f"{name:>20}  {value}" for name, value in row.items()))
 
 

@@ -148,6 +148,19 @@ def slot_lines(rows: list[dict[str, Any]]) -> list[Line]:
     return lines
 
 
+def mapped_lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of `mapped_slots.py`."""
+    lines = []
+    for row in rows:
+        of, most = f"{row['pairs']:,} pairs in {row['megabytes_on_disk']:.0f} MB of files", row["most_own_megabytes"]
+        lines.append(
+            Line.held("mapped slots", of, f"{most:.0f} MB of memory of its own", "at most 1000 MB", most <= 1000)
+        )
+        text = f"{row['queries']} recalls in {row['seconds_recalled']:.1f} s, off by {row['largest_error']:.1g}"
+        lines.append(Line("mapped slots", of, text))
+    return lines
+
+
 def hop_lines(rows: list[dict[str, Any]]) -> list[Line]:
     """Return the lines of `hops.py`."""
     command, memory = rows
@@ -196,6 +209,7 @@ BENCHMARKS = {
         "single_writes.main(as_json=True)", "single_writes.main(as_json=True, writes=50_000, turns=500)", write_lines
     ),
     "sparse_slots": Benchmark("sparse_slots.rows()", "sparse_slots.rows(256, 16, 3)", slot_lines),
+    "mapped_slots": Benchmark("mapped_slots.rows()", "mapped_slots.rows(200_000)", mapped_lines),
     "scan": Benchmark("scan.rows()", "scan.rows(tokens=1024, repeats=3)", scan_lines),
     "page_latency": Benchmark(
         f"page_latency.measure(30, {CHROMIUM!r})", f"page_latency.measure(5, {CHROMIUM!r})", page_lines
