@@ -146,8 +146,9 @@ class Memory:
         mask = self._own(mask, "mask")
         found = self._store.ask(self.state, queries, mask=mask, want="weights" if return_weights else (), **options)
         values = found.values[..., 0, :] if single else found.values
-        if found.weights is None:
+        if not return_weights:
             return values
+        assert found.weights is not None  # whoever has none refuses to be asked for them
         weights = found.weights.dense(self.state.n)
         return values, weights[..., 0, :] if single else weights
 
