@@ -27,6 +27,7 @@ def top_of_sums(first: Array, second: Array, k: int) -> tuple[Array, Array]:
     Returns ids (..., k) and scores (..., k), fewer where n m < k. A pair among the k best has halves among the k best
     of theirs, so k^2 sums hold all of them. Cost: k^2 sums a row.
 
+    >>> import numpy as np
     >>> ids, scores = top_of_sums(np.array([0.0, 2.0, 1.0]), np.array([0.5, 0.0]), 3)
     >>> ids.tolist(), scores.tolist()
     ([2, 3, 4], [2.5, 2.0, 1.5])
