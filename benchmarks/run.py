@@ -189,6 +189,16 @@ def whole_lines(rows: list[dict[str, Any]]) -> list[Line]:
     return lines
 
 
+def compare_lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of `compare.py`."""
+    lines = []
+    for row in rows:
+        limit, of = (10, " --quick") if row["words"] else (60, "")
+        text, what = f"{row['seconds']:.1f} s", f"assocmem compare{of}, six stores at four widths"
+        lines.append(Line.held("compare", what, text, f"under {limit} s", row["seconds"] < limit))
+    return lines
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A module of this folder: the call that gives its data (quick and whole), and what reads lines from them."""
@@ -201,6 +211,7 @@ class Benchmark:
 BENCHMARKS = {
     "hops": Benchmark("hops.rows()", "hops.rows()", hop_lines),
     "whole": Benchmark("whole.rows()", "whole.rows(quick=True)", whole_lines),
+    "compare": Benchmark("compare.rows()", "compare.rows(quick=True)", compare_lines),
     "curves": Benchmark("curves.rows()", "curves.rows(quick=True)", curve_lines),
     "recall_softmax": Benchmark(
         "recall_softmax.main(as_json=True)", "recall_softmax.main(as_json=True, repeats=3, quick=True)", recall_lines
