@@ -15,11 +15,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from docstrings import ill_told
-
 import assocmem
 from assocmem import stores
 from assocmem.stores import entry
+
+sys.path.insert(0, str(Path(__file__).parent))  # for whoever loads this file by its path
+
+from docstrings import ill_told  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from assocmem.contract.recall import Want
@@ -266,7 +267,7 @@ class Traits(Worded):
     @cached_property
     def needs_extras(self) -> bool:
         """Whether there is an extra that a write must give."""
-        return any(extra.required for extra in self.extras)
+        return any(map(attrgetter("required"), self.extras))
 
 
 @dataclass(frozen=True)

@@ -154,10 +154,11 @@ def curves(found: list[Row]) -> Told:
     --------
     >>> import assocmem
     >>> print(assocmem.curves(["outer-product"], 64, [17, 65], workers=1))
-     store          d_k   M   ratio     95 % interval  theory
-     ────────────────────────────────────────────────────────
-     outer-product   64  17  0.5022  0.4937 to 0.5109     0.5
-     outer-product   64  65   1.004   0.9842 to 1.024       1
+     store           M   ratio     95 % interval  theory
+     ───────────────────────────────────────────────────
+     outer-product  17  0.5022  0.4937 to 0.5109     0.5
+     outer-product  65   1.004   0.9842 to 1.024       1
+    In all rows d_k = 64.
     """
     return found, {"table": RATIO}
 

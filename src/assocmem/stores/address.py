@@ -50,7 +50,7 @@ def own_store(what: str | type | Callable[..., Any], **settings: Any) -> Store:
     >>> def mean(keys, values, queries):
     ...     return np.broadcast_to(values.mean(axis=0), (len(queries), values.shape[1]))
     >>> own_store(mean).name
-    'FunctionStore'
+    'mean'
     """
     if isinstance(what, str):
         return make_store(what, **settings)
