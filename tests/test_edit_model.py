@@ -46,7 +46,7 @@ def said(live: LiveModel, prompt: str, count: int) -> list[str]:
 def test_facts_are_said_after_their_edit_and_the_given_network_stays(name: str, method: Any) -> None:
     live = small(name)
     before = {n: p.clone() for n, p in live.network.named_parameters()}
-    edited = edit_facts(live, FACTS, method, layer=1, weight=1e-3, prefixes=1)
+    edited = edit_facts(live, FACTS, method, layer=1, weight=1e-3, prefixes=1, steps=80)
     table = edited.results
     own = table.where(when="own").rows
     assert [row["fact"] for row in own] == [0, 1, 2]
@@ -68,7 +68,7 @@ def test_facts_are_said_after_their_edit_and_the_given_network_stays(name: str, 
 
 def test_crosstalk_is_predicted_from_the_keys_alone() -> None:
     """Interference of later edits as measured is within a factor of 4 of the prediction; the last edit has none."""
-    rows = edit_facts(small(), FACTS, "rome", layer=1).results.where(when="all").rows
+    rows = edit_facts(small(), FACTS, "rome", layer=1, steps=80).results.where(when="all").rows
     assert rows[-1]["crosstalk_predicted"] == 0
     assert rows[-1]["crosstalk_measured"] < 1e-4
     for row in rows[:-1]:
@@ -78,7 +78,7 @@ def test_crosstalk_is_predicted_from_the_keys_alone() -> None:
 
 def test_a_saved_checkpoint_loads_and_says_the_same(tmp_path: Path) -> None:
     torch = needed("torch")
-    edited = edit_facts(small(), FACTS[:1], "rome", layer=1)
+    edited = edit_facts(small(), FACTS[:1], "rome", layer=1, steps=80)
     folder = edited.save(tmp_path / "edited")
     again = load_live(folder, head=True)
     assert said(again, FACTS[0].prompt, 1) == said(edited.live, FACTS[0].prompt, 1) == ["oslo"]
@@ -150,16 +150,14 @@ def test_bad_input_is_one_sentence_that_names_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_smollm2_says_new_capitals_and_keeps_the_others() -> None:
+def test_smollm2_says_a_new_capital_and_keeps_the_others() -> None:
     for module in ("transformers", "accelerate", "gguf"):
         needed(module)
     live = load_live(smollm2(), head=True)
     others = ("The capital of Germany is", "The capital of Italy is", "The capital of Spain is")
-    facts = [Fact("The capital of France is", "France", "Rome", (), others),
-             Fact("The capital of Japan is", "Japan", "Madrid", (), others)]  # fmt: skip
-    text = ["The weather in the north was cold, and the harvest came late that year. People told stories by the fire."]
-    edited = edit_facts(live, facts, "rome", layer=7, background=text * 3, prefixes=0)
-    for row in edited.results.where(when="own").rows:
-        assert row["greedy"] == 1
-        assert row["neighbours_kept"] == 1.0
-    assert all(row["greedy"] == 0 for row in edited.results.where(when="before").rows)
+    facts = [Fact("The capital of France is", "France", "Rome", (), others)]
+    before, own, _ = edit_facts(live, facts, "delta", layer=7, background=["Once."], prefixes=0).results.rows
+    assert before["greedy"] == 0
+    assert own["greedy"] == 1
+    assert own["probability"] > 0.5
+    assert own["neighbours_kept"] == 1.0

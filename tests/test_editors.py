@@ -26,7 +26,7 @@ def least_squares(weights: Any = 1.0, keys: Any = KEYS, values: Any = VALUES) ->
     return np.linalg.lstsq(*rows, rcond=None)[0].T
 
 
-@pytest.mark.parametrize("editor", [DeltaStep(), ROME(), ROME(C), MEMIT(0.0, C)], ids=repr)
+@pytest.mark.parametrize("editor", [DeltaStep(), ROME(), ROME(C), MEMIT(C, 0.0)], ids=repr)
 def test_the_last_fact_comes_back_exactly(editor: Any) -> None:
     changed = editor.edit(W, KEYS, VALUES)
     np.testing.assert_allclose(changed @ KEYS[-1], VALUES[-1], atol=1e-10)
@@ -53,14 +53,14 @@ def test_a_second_edit_leaves_the_first_only_if_their_keys_are_orthogonal_under_
 
 def test_memit_is_least_squares_over_old_and_new_facts() -> None:
     """With weight = number of old pairs; any other weight is another matrix. Its limits: interpolation, and ROME."""
-    np.testing.assert_allclose(MEMIT(60.0, C).edit(W, KEYS, VALUES), least_squares(), atol=1e-10)
-    assert np.abs(MEMIT(30.0, C).edit(W, KEYS, VALUES) - least_squares()).max() > 1e-3
-    np.testing.assert_allclose(MEMIT(0.0, C).edit(W, KEYS, VALUES) @ KEYS.T, VALUES.T, atol=1e-9)
+    np.testing.assert_allclose(MEMIT(C, 60.0).edit(W, KEYS, VALUES), least_squares(), atol=1e-10)
+    assert np.abs(MEMIT(C, 30.0).edit(W, KEYS, VALUES) - least_squares()).max() > 1e-3
+    np.testing.assert_allclose(MEMIT(C, 0.0).edit(W, KEYS, VALUES) @ KEYS.T, VALUES.T, atol=1e-9)
     np.testing.assert_allclose(
-        MEMIT(1e-12, C).edit(W, KEYS[:1], VALUES[:1]), ROME(C).edit(W, KEYS[:1], VALUES[:1]), atol=1e-9
+        MEMIT(C, 1e-12).edit(W, KEYS[:1], VALUES[:1]), ROME(C).edit(W, KEYS[:1], VALUES[:1]), atol=1e-9
     )
-    damage = [np.linalg.norm((MEMIT(w, C).edit(W, KEYS, VALUES) - W) @ OLD_KEYS.T) for w in (1, 10, 100, 1000)]
-    error = [np.linalg.norm(MEMIT(w, C).edit(W, KEYS, VALUES) @ KEYS.T - VALUES.T) for w in (1, 10, 100, 1000)]
+    damage = [np.linalg.norm((MEMIT(C, w).edit(W, KEYS, VALUES) - W) @ OLD_KEYS.T) for w in (1, 10, 100, 1000)]
+    error = [np.linalg.norm(MEMIT(C, w).edit(W, KEYS, VALUES) @ KEYS.T - VALUES.T) for w in (1, 10, 100, 1000)]
     assert damage == sorted(damage, reverse=True)
     assert error == sorted(error)
 
@@ -163,7 +163,7 @@ OUTER = make_store("outer-product")
         ("memory", lambda: ROME().edit(make_store("softmax").empty(8, 5), KEYS, VALUES)),
         ("moment", lambda: ROME(np.eye(3)).edit(W, KEYS, VALUES)), ("moment", lambda: ROME(-C).edit(W, KEYS, VALUES)),
         ("keys", lambda: DeltaStep().edit(W, np.zeros(8), np.ones(5))), ("rate", lambda: DeltaStep(2.0)),
-        ("weight", lambda: MEMIT(-1.0)), ("keys", lambda: second_moment(np.ones((0, 3)))),
+        ("weight", lambda: MEMIT(weight=-1.0)), ("keys", lambda: second_moment(np.ones((0, 3)))),
         ("ridge", lambda: second_moment(OLD_KEYS, -1.0)), ("rows", lambda: SparseFinetuning(rows=0)),
         ("weights", lambda: SparseFinetuning().edit(np.ones((4, 2)), np.ones((3, 5)), np.ones((3, 2)))),
         ("background", lambda: SparseFinetuning().scores(np.ones((2, 4)), [np.ones((2, 3))])),

@@ -30,6 +30,10 @@ SPREAD = 5
 """Layers that MEMIT spreads a change over, where none are named."""
 RIDGE = 1e-2
 """Share of the mean variance that every direction of the second moment is given, as texts are short."""
+RATE = 0.1
+"""Adam's step; at the paper's 0.5 (GPT-2 XL) half of SmolLM2's neighbours changed with an edit, at this one none."""
+ENOUGH = 0.05
+"""-ln p of the target at which the search for a value ends, in nats."""
 COLUMNS = {
     "method": "the editor",
     "layer": "the layer whose MLP was edited, of several the last",
@@ -221,9 +225,10 @@ def edit_facts(
 
     Notes
     -----
-    The value of a fact is what the MLP must give at the subject's last token for the target to follow: Adam, rate
-    0.5, on -ln p(target) + 0.0625 KL("<subject> is a") + 0.5 |delta| / |value|^2, with |delta| at most 4 |value|.
-    Sources: Meng et al. 2022, arXiv:2202.05262, eq. 4 and appendix E.5; Meng et al. 2023, arXiv:2210.07229, section 4.
+    The value of a fact is what the MLP must give at the subject's last token for the target to follow: Adam, rate 0.1
+    (0.5 in the paper), on -ln p(target) + 0.0625 KL("<subject> is a") + 0.5 |delta| / |value|^2, with |delta| at most
+    4 |value|, until the first term is below 0.05. Sources: Meng et al. 2022, arXiv:2202.05262, eq. 4 and appendix E.5;
+    Meng et al. 2023, arXiv:2210.07229, section 4.
     """
     editing = _Editing(live, facts, method, layer, layers, background, weight, prefixes, steps, seed)
     return editing.run(progress or (lambda _done, _total: None))
@@ -406,7 +411,7 @@ class _Editing:
         own = torch.log_softmax(self._logits([subject]).logits[0, -1].float(), -1)
         delta = torch.zeros(value.shape[-1], requires_grad=True)
         size = float(value[0].norm())
-        adam = torch.optim.Adam([delta], lr=0.5)
+        adam = torch.optim.Adam([delta], lr=RATE)
         starts = [len(prefix) + len(ids) - 1 for prefix in self.prefixes]
         spots = torch.tensor([[start + j for j in range(len(target))] for start in starts])
         for _ in range(self.steps):
@@ -417,6 +422,8 @@ class _Editing:
             loss = -said.gather(-1, torch.tensor(target).expand(len(texts), -1)[..., None]).mean()
             with self._hooked(layer, delta, [about]):
                 now = torch.log_softmax(self._logits([subject], gradient=True).logits[0, -1].float(), -1)
+            if float(loss.detach()) < ENOUGH:
+                break
             loss = loss + 0.0625 * (own.exp() * (own - now)).sum() + 0.5 * delta.norm() / size**2
             loss.backward()
             adam.step()
@@ -456,7 +463,7 @@ class _Editing:
         if self.method == "delta":
             return DeltaStep()
         moment = second_moment(np.concatenate(self.seen[layer]), RIDGE)
-        return MEMIT(weight, moment) if self.method == "memit" else ROME(moment)
+        return MEMIT(moment, weight) if self.method == "memit" else ROME(moment)
 
     # ------------------------------------------------------------------ judging
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -126,7 +127,43 @@ class DeltaStep(MatrixEditor):
 
 
 @dataclass(frozen=True)
-class ROME(MatrixEditor):
+class _Whitening(MatrixEditor):
+    """An editor that writes along C^-1 k; its second moment is decomposed once."""
+
+    moment: Any = field(default=None, repr=False)
+
+    @cached_property
+    def _inverse(self) -> Floats | None:
+        """C^-1, with its smallest share in place of directions that C has not; None for the identity."""
+        if self.moment is None:
+            return None
+        C = np.asarray(checked_numbers(self.moment, "moment", 2), np.float64)
+        if C.ndim != 2 or C.shape[0] != C.shape[1] or not np.allclose(C, C.T, atol=1e-6 * np.abs(C).max()):
+            raise InputError(f"`moment` must be a symmetric matrix (d_k, d_k); got {C.shape}.")
+        shares, axes = np.linalg.eigh(C)
+        if not shares[-1] > 0 or shares[0] < -RANK * shares[-1]:
+            raise InputError("`moment` must have no negative direction, and one above zero.")
+        return np.asarray(axes / np.maximum(shares, RANK * shares[-1]) @ axes.T)
+
+    def _whitened(self, keys: Floats) -> Floats:
+        """Return C^-1 k for rows k."""
+        if self._inverse is None:
+            return keys
+        if len(self._inverse) != keys.shape[1]:
+            raise InputError(
+                f"`moment` must be {(keys.shape[1],) * 2}, as wide as the keys; got {self._inverse.shape}."
+            )
+        return keys @ self._inverse
+
+    def directions(self, keys: Any) -> Floats:
+        """Return C^-1 k / (k^T C^-1 k) for each key."""
+        rows = np.asarray(checked_numbers(keys, "keys", 2), np.float64)
+        along = self._whitened(rows)
+        return np.array([u / _square(key, u) for key, u in zip(rows, along, strict=True)])
+
+
+@dataclass(frozen=True)
+class ROME(_Whitening):
     """W <- W + Lambda (C^-1 k)^T, Lambda = (v - W k) / (k^T C^-1 k), fact by fact: rank-one model editing.
 
     Parameters
@@ -140,25 +177,23 @@ class ROME(MatrixEditor):
     that constraint). Source: Meng et al. 2022, arXiv:2202.05262, eq. 2. Cost: d_k^3 once, d_k^2 + 2 d_k d_v a fact.
     """
 
-    moment: Any = field(default=None, repr=False)
-
     def edited(self, W: Floats, keys: Floats, values: Floats) -> Floats:
         """Return the matrix after the steps."""
-        for key, along, value in zip(keys, _whitened(keys, self.moment), values, strict=True):
+        for key, along, value in zip(keys, self._whitened(keys), values, strict=True):
             W = W + np.outer((value - W @ key) / _square(key, along), along)
         return W
 
 
 @dataclass(frozen=True)
-class MEMIT(MatrixEditor):
+class MEMIT(_Whitening):
     """W <- W + R K^T (weight C + K K^T)^-1, R = V - W K (columns are facts): all facts at once.
 
     Parameters
     ----------
-    weight : float
-        >= 0, how many pairs the second moment counts for.
     moment : array (d_k, d_k), optional
         The second moment C of keys whose recalls shall stay (`second_moment`); by default the identity.
+    weight : float
+        >= 0, how many pairs the second moment counts for.
 
     Notes
     -----
@@ -168,11 +203,10 @@ class MEMIT(MatrixEditor):
     """
 
     weight: Annotated[float, NOT_NEGATIVE, Help("how many pairs the second moment counts for")] = 15000.0
-    moment: Any = field(default=None, repr=False)
 
     def edited(self, W: Floats, keys: Floats, values: Floats) -> Floats:
         """Return the matrix after the one step."""
-        along = _whitened(keys, self.moment)
+        along = self._whitened(keys)
         # (w C + K K^T)^-1 K = C^-1 K (w I + K^T C^-1 K)^-1: a system of n equations instead of d_k.
         gram = keys @ along.T
         solved = np.linalg.lstsq(gram + self.weight * np.eye(len(keys)), along, rcond=None)[0]
@@ -224,20 +258,6 @@ def second_moment(keys: Any, ridge: float = 0.0) -> Floats:
         raise InputError(f"`ridge` must be a finite number >= 0; got {ridge!r}.")
     moment = rows.T @ rows / len(rows)
     return np.asarray(moment + ridge * np.trace(moment) / len(moment) * np.eye(len(moment)))
-
-
-def _whitened(keys: Floats, moment: Any) -> Floats:
-    """Return C^-1 k for rows k; along directions that C has not, its smallest share stands in."""
-    if moment is None:
-        return keys
-    C = np.asarray(checked_numbers(moment, "moment", 2), np.float64)
-    if C.shape != (keys.shape[1],) * 2 or not np.allclose(C, C.T, atol=1e-6 * np.abs(C).max()):
-        raise InputError(f"`moment` must be symmetric, {(keys.shape[1],) * 2}; got {C.shape}.")
-    shares, axes = np.linalg.eigh(C)
-    if not shares[-1] > 0 or shares[0] < -RANK * shares[-1]:
-        raise InputError("`moment` must have no negative direction, and one above zero.")
-    shares = np.maximum(shares, RANK * shares[-1])
-    return np.asarray(keys @ axes / shares @ axes.T)
 
 
 def _square(key: Floats, along: Floats) -> float:
