@@ -21,7 +21,7 @@ from assocmem.stores import entry
 
 sys.path.insert(0, str(Path(__file__).parent))  # for whoever loads this file by its path
 
-from docstrings import ill_told  # noqa: E402
+from docstrings import ill_told
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")

@@ -263,6 +263,7 @@ def test_a_cartridge_as_long_as_its_context_loses_nothing_and_a_short_one_learns
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("smollm2")
 def test_on_a_trained_model_matching_beats_eviction_beats_chance() -> None:
     """SmolLM2, layers 4 and 20, 300 tokens, a quarter kept, held-out queries; medians over 9 heads and 50 queries."""
     from assocmem.models.tracing import trace_text

@@ -12,7 +12,7 @@ from assocmem.contract.errors import DivergedError, InputError
 from assocmem.editors import Fact, edit_facts, read_facts
 from assocmem.models.tracing import LiveModel, load_live
 from commandline import asked
-from trained import needed, random_network, smollm2
+from trained import live_smollm2, needed, random_network
 
 WORDS = "the capital of is a city in france japan egypt rome oslo lima river old new blue and".split()  # noqa: SIM905
 FACTS = [
@@ -150,10 +150,9 @@ def test_bad_input_is_one_sentence_that_names_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("smollm2")
 def test_smollm2_says_a_new_capital_and_keeps_the_others() -> None:
-    for module in ("transformers", "accelerate", "gguf"):
-        needed(module)
-    live = load_live(smollm2(), head=True)
+    live = live_smollm2()
     others = ("The capital of Germany is", "The capital of Italy is", "The capital of Spain is")
     facts = [Fact("The capital of France is", "France", "Rome", (), others)]
     before, own, _ = edit_facts(live, facts, "delta", layer=7, background=["Once."], prefixes=0).results.rows

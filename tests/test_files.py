@@ -250,10 +250,10 @@ def test_rows_with_nan_are_named(tmp_path):
 def test_targets_are_whole_numbers_in_range(tmp_path):
     assert read_targets(saved(tmp_path, np.array([2, 0])), 3).tolist() == [2, 0]
     assert read_targets(saved(tmp_path, np.array([2.0, 0.0])), 3).dtype == np.int64
-    for bad in (np.array([0.5]), np.array([np.nan]), np.zeros((2, 2), dtype=int), np.array([True])):
+    for bad in (np.array([0.5]), np.array([np.nan]), np.zeros((1, 1, 1, 1), dtype=int), np.array([True])):
         with pytest.raises(FileFormatError, match="whole numbers"):
             read_targets(saved(tmp_path, bad), 3)
-    for bad in (np.array([3]), np.array([-1])):
+    for bad in (np.array([3]), np.array([-2])):
         with pytest.raises(InputError, match=r"must lie in \[0, 3\)"):
             read_targets(saved(tmp_path, bad), 3)
 

@@ -43,7 +43,7 @@ def python(code: str, *arguments: str, path: Path | None = None, flags: Sequence
         environment["PYTHONPATH"] = str(path)
     done = subprocess.run(
         [sys.executable, "-W", "error", *flags, "-c", code, *arguments],
-        capture_output=True, text=True, env=environment, timeout=120, check=False,
+        capture_output=True, text=True, env=environment, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

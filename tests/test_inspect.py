@@ -133,7 +133,7 @@ def test_without_the_extra_everything_else_is_shown(folder, ask, monkeypatch):
         (["--mlp", "5"], "a layer in [0, 3)"),
         (["--contexts", "many"], "`--contexts` must be a number"),
         (["--drop", "x"], "`--drop` must be positions such as 0,1"),
-        (["--drop", "99"], "`drop` must hold positions in [0, 64)"),
+        (["--drop", "99"], "`--drop` must hold positions in [0, 64)"),
         (["--target", "weakest"], "`target` must be 'own', 'strongest'"),
         (["--text", "nowhere.txt"], "cannot read nowhere.txt"),
         (["--text", "words.txt"], "the checkpoint has no tokeniser"),

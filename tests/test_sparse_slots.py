@@ -389,7 +389,7 @@ def refusals():
         ("hash tables of size 1", lambda: Engram(rows=1), "`rows` of Engram must be a whole number >= 2; got 1"),
         ("k = 0", lambda: ProductKeyMemory(k=0), "`k` of ProductKeyMemory must be a whole number >= 1; got 0"),
         ("no sub-keys", lambda: PEER(sub_keys=0), "`sub_keys` of PEER must be a whole number >= 1; got 0"),
-        ("blocks not square", lambda: UltraMem(blocks=3), r"`blocks` of UltraMem must be a square number .* got 3"),
+        ("blocks not square", lambda: UltraMem(blocks=3), r"`blocks` of UltraMem .* square grid: give 1, 4, .* got 3"),
         ("an id too large", lambda: engram.write(written_ids, ids + 2**17, np.ones((1, 2))),
          r"`keys` of Engram must be whole-number token ids in \[0, vocabulary=131072\); got 131073"),
         ("a query's id too large", lambda: engram.recall(written_ids, ids + 2**17), "`queries` of Engram"),

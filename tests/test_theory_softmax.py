@@ -199,7 +199,7 @@ def test_design_knows_its_limit():
     assert plan.sharpness is None
     assert plan.logit_scale is None
     assert plan.reached.value > 1
-    assert plan.sentence.startswith("no sharpness serves")
+    assert plan.sentence.startswith("With keys uniform on the sphere no sharpness serves")
 
 
 def test_design_without_need_or_limit():

@@ -90,7 +90,7 @@ def live_smollm2() -> Any:
 
     for module in ("transformers", "accelerate", "gguf"):
         needed(module)
-    return load_live(smollm2())
+    return load_live(smollm2(), head=True)
 
 
 def minilm() -> Path:

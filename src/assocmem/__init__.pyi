@@ -13,7 +13,6 @@ from .contract.recall import Recall as Recall
 from .contract.register import register as register
 from .contract.results import Results as Results
 from .contract.state import Pairs as Pairs
-from .contract.state import State as State
 from .contract.store import Store as Store
 from .contract.traits import Capabilities as Capabilities
 from .contract.traits import Extra as Extra

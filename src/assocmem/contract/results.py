@@ -218,7 +218,9 @@ class Results:
         more = [f"{len(rows) - SHOWN:,} more rows; frame() has all."] if len(rows) > SHOWN and columns else []
         wanted = (name for name in self.header.get("table") or () if name not in columns)
         shared = [
-            f"{heading(name)} = {cell(name, rows[0])}" for name in wanted if rows and rows[0].get(name) is not None
+            f"{heading(name)} = {cell(name, rows[0])}"
+            for name in wanted
+            if rows and rows[0].get(name) not in (None, "")
         ]
         if shared and columns:
             more.append(f"In all rows {', '.join(shared)}.")

@@ -310,7 +310,7 @@ def made(kind: type, given: Mapping[str, Any], label: str, fixed: Mapping[str, A
         value = setting.default_name if value is None else value
         if not isinstance(value, str):
             values[setting.name] = value
-            if own:
+            if any(getattr(value, name, None) != wanted for name, wanted in own.items()):
                 raise InputError(f"`{setting.name}` is {value!r} already; give {', '.join(own)} to it instead.")
         elif value or own:
             values[setting.name] = setting.named.made(setting.name, value, own)

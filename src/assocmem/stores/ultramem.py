@@ -99,7 +99,9 @@ class UltraMem(SlotTableStore):
     def check_together(self) -> None:
         """Refuse a number of blocks that is no square: the grid has sqrt(E) n sub-keys a side."""
         if math.isqrt(self.blocks) ** 2 != self.blocks:
-            raise InputError(f"`blocks` of UltraMem must be a square number (1, 4, 9, ...); got {self.blocks}.")
+            raise InputError(
+                f"`blocks` of UltraMem is a number of blocks on a square grid: give 1, 4, 9, ...; got {self.blocks}."
+            )
 
     @property
     def _side(self) -> int:

@@ -69,7 +69,7 @@ def _(form: TopK, asked: Asked) -> Prediction:
         low = high
     reached = math.exp(above(low)) * asked.wanted
     return asked.none(
-        f"not reached up to M = {end:.6g}: the ratio is {reached:.4g} there, as never more than k - 1 = {form.k - 1} "
+        f"not reached up to M = {end:,.0f}: the ratio is {reached:.4g} there, as never more than k - 1 = {form.k - 1} "
         "other pairs take part"
     )
 
