@@ -81,6 +81,8 @@ STANDARD = (
     "weights",
 )
 """Checks that walk every hook of a store: what of the array standard a setting's own code asks for shows in these."""
+TORCH = ("autocast", "forward-mode", "reverse-mode", "vmap", "dtype-half", "hard-keys", "small-ridge", "rounded-keys")
+"""Checks that torch answers in its own way."""
 
 pytestmark = pytest.mark.usefixtures("nan_memory")
 
@@ -99,7 +101,7 @@ def test_contract(key: str, check: str, library: str, request: pytest.FixtureReq
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(("key", "settings"), VARIANTS, ids=lambda x: str(x))
 def test_contract_at_other_settings(key: str, settings: dict[str, object], library: str) -> None:
-    only = STANDARD if library == "array_api_strict" else None
+    only = {"array_api_strict": STANDARD, "torch": STANDARD + TORCH}.get(library)
     report = contract.check(make_store(key, **settings), xp=pytest.importorskip(library), only=only)
     assert report.ok, report.text()
 
