@@ -11,7 +11,7 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import stream
 from assocmem.inputs import Clustered, EqualCosine
 from assocmem.lab.extrapolation import capacity_of, estimate, growth, held_out, parts_for
-from assocmem.ruler import GivenRows, RowRatios, quantile
+from assocmem.ruler import GivenRows, quantile
 from assocmem.theory import ratio as theory_ratio
 
 MILLION = 1e6
@@ -36,10 +36,6 @@ def of(table, quantity, rule="as it is", statistic="rms", head=0):
         row for row in table.rows
         if (row["quantity"], row["rule"], row["statistic"], row["head"]) == (quantity, rule, statistic, head)
     )  # fmt: skip
-
-
-def one_scale(found, at=0):
-    return RowRatios(found.others[at], found.log_scale[at], found.first[at], found.second[at])
 
 
 def test_a_million_from_8192_realistic_keys():
@@ -116,7 +112,7 @@ def test_intervals_cover_what_they_say():
     for trial in range(300):
         rows = GivenRows(law.draw(stream(13, "keys", trial), 96, 16), scaling=beta)
         part = rows.part_of(parts_for(96))
-        folds = held_out(one_scale(rows.folds(parts_for(96))), part)
+        folds = held_out(rows.folds(parts_for(96))[0], part)
         said = estimate(folds, lambda r: 0.5 * r.over_queries().log_mean_square(MILLION)[..., 0])
         inside += math.log(said.low) < truth < math.log(said.high)
     assert inside / 300 >= 0.95
@@ -130,7 +126,7 @@ def test_intervals_cover_where_queries_differ():
     for trial in range(300):
         drawn = mean + stream(13, "normal", trial).standard_normal((160, 12)) * np.sqrt(variances)
         rows = GivenRows(drawn / scale, scaling=beta)
-        folds = held_out(one_scale(rows.folds(16)), rows.part_of(16))
+        folds = held_out(rows.folds(16)[0], rows.part_of(16))
         said = estimate(folds, lambda r: 0.5 * r.over_queries().log_mean_square(MILLION)[..., 0])
         inside += math.log(said.low) < truth.log_value < math.log(said.high)
     assert 0.92 <= inside / 300 <= 0.98
@@ -171,7 +167,7 @@ def test_rows_of_one_kind_are_not_called_two():
     """Error rate: SURE standard errors, none of 100 draws."""
     for trial in range(100):
         rows = GivenRows(Clustered(8, 0.7).draw(stream(15, trial), 128, 8), scaling=3.0)
-        found = growth(one_scale(rows.folds(16)), rows.part_of(16))
+        found = growth(rows.folds(16)[0], rows.part_of(16))
         assert found.words == ""
         assert abs(found.power - 1) < 0.2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,25 +117,27 @@ def test_sparse_finetuning_trains_rows_of_its_own() -> None:
 
     facts, values = over(np.r_[own, shared], 4), rng.normal(size=(4, 6))
     background = [over(np.r_[shared, others], 5) for _ in range(7)]
-    editor = SparseFinetuning(rows=10, accessed=40, steps=4000)
-    changed, trained = editor.edit(table, facts, values, background)
+    plain = SparseFinetuning(rows=10, accessed=40, steps=4000)
+    editor = replace(plain, background=background)
+    changed, trained = editor.trained(table, facts, values)
+    np.testing.assert_array_equal(editor.edit(table.T, facts, values).T, changed)
     assert trained.tolist() == own.tolist()
     np.testing.assert_allclose(facts @ changed, values, atol=1e-3)
     np.testing.assert_array_equal(np.concatenate(background) @ changed, np.concatenate(background) @ table)
-    _, rows = editor.edit(table, facts, values)  # without a background: by frequency alone, ties by number
+    _, rows = plain.trained(table, facts, values)  # without a background: by frequency alone, ties by number
     assert rows.tolist() == list(range(10))
-    everywhere, rows = SparseFinetuning(rows=40, accessed=40, steps=4000).edit(table, facts, values)
+    everywhere, rows = SparseFinetuning(rows=40, accessed=40, steps=4000).trained(table, facts, values)
     assert rows.tolist() == list(range(20))
     assert np.abs(np.concatenate(background) @ (everywhere - table)).max() > 1e-3
     assert access_counts(facts, 3).sum() == 12
     idf = np.log(8 / np.where(np.arange(20) < 10, 1, 8))
-    np.testing.assert_allclose(editor.scores(facts, background), [*(4 / 80 * idf), *[0] * 20])
+    np.testing.assert_allclose(editor.scores(facts), [*(4 / 80 * idf), *[0] * 20])
 
 
 def test_all_rows_trained_to_the_end_is_least_squares() -> None:
     rng = np.random.default_rng(3)
     table, facts, values = rng.normal(size=(9, 4)), rng.random((5, 9)), rng.normal(size=(5, 4))
-    changed, _ = SparseFinetuning(rows=9, accessed=9, steps=60000).edit(table, facts, values)
+    changed, _ = SparseFinetuning(rows=9, accessed=9, steps=60000).trained(table, facts, values)
     nearest = table + np.linalg.pinv(facts) @ (values - facts @ table)
     np.testing.assert_allclose(changed, nearest, atol=1e-6)
 
@@ -165,8 +168,8 @@ OUTER = make_store("outer-product")
         ("keys", lambda: DeltaStep().edit(W, np.zeros(8), np.ones(5))), ("rate", lambda: DeltaStep(2.0)),
         ("weight", lambda: MEMIT(weight=-1.0)), ("keys", lambda: second_moment(np.ones((0, 3)))),
         ("ridge", lambda: second_moment(OLD_KEYS, -1.0)), ("rows", lambda: SparseFinetuning(rows=0)),
-        ("weights", lambda: SparseFinetuning().edit(np.ones((4, 2)), np.ones((3, 5)), np.ones((3, 2)))),
-        ("background", lambda: SparseFinetuning().scores(np.ones((2, 4)), [np.ones((2, 3))])),
+        ("weights", lambda: SparseFinetuning().trained(np.ones((4, 2)), np.ones((3, 5)), np.ones((3, 2)))),
+        ("background", lambda: SparseFinetuning(background=[np.ones((2, 3))]).scores(np.ones((2, 4)))),
         ("keys", lambda: swap_mlp(OUTER, (np.eye(2), np.eye(2)), np.ones((1, 3)), np.ones((1, 2)))),
         ("values", lambda: swap_mlp(OUTER, (np.eye(2), np.eye(2)), np.eye(2), np.ones((1, 2)))),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,7 +19,9 @@ def edit(
         Path,
         typer.Option(metavar="F.csv", help="Columns prompt, subject, target; also paraphrases, neighbours (a | b)."),
     ],
-    method: Annotated[str, typer.Option(help="rome, memit, delta or sparse.")] = "rome",
+    method: Annotated[
+        Literal["rome", "memit", "delta", "sparse"], typer.Option(help="How facts are written.")
+    ] = "rome",
     layer: Annotated[
         int | None,
         typer.Option(min=0, help="Layer of the MLP; for memit the last of five. Default: a quarter of the way up."),
@@ -33,12 +35,11 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Edit facts into a trained language model; each is judged after its own edit and after all of them."""
-    from assocmem.editors.language_model import COLUMNS, METHODS, edit_facts, read_facts
+    from assocmem.editors.facts import read_facts
+    from assocmem.editors.language_model import COLUMNS, edit_facts
     from assocmem.models.tracing import load_live
 
     wanted = read_facts(facts)
-    if method not in METHODS:
-        raise InputError(f"`--method` must be one of {', '.join(METHODS)}; got {method!r}.")
     if out is not None:
         writable(out)
         if out.is_dir() and any(out.iterdir()):

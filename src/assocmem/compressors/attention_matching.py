@@ -52,8 +52,8 @@ class AttentionMatching(Compressor):
         """Return chosen keys with fitted biases and values."""
         kept, biases, values = [], [], []
         for head, count in enumerate(counts):
-            logits, attention = cache.logits[head], cache.attention[head]
-            terms = np.exp(logits - logits.max(axis=-1, keepdims=True))
+            attention = cache.attention[head]
+            terms = attention / attention.max(axis=-1, keepdims=True)
             masses = terms.sum(axis=-1)
             if self.select == "omp":
                 ids, shares = self._pursued(terms, masses, int(count))

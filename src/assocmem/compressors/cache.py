@@ -16,6 +16,7 @@ from assocmem.contract.numbers import is_number, is_whole
 from assocmem.contract.recall import Mass, Recall
 from assocmem.contract.settings import WithSettings
 from assocmem.contract.state import State
+from assocmem.kernels.attention import attention_weights
 from assocmem.maps.activations import Constant
 from assocmem.ruler import GivenRows
 from assocmem.ruler.ratio import checked_numbers
@@ -59,7 +60,7 @@ class Cache:
     keys: Any
     values: Any
     queries: Any
-    scaling: float | None = None
+    scaling: Any = None
     causal: bool = False
 
     def __post_init__(self) -> None:
@@ -90,22 +91,23 @@ class Cache:
         """Pairs that a head holds."""
         return int(self.keys.shape[1])
 
-    @cached_property
-    def logits(self) -> Floats:
-        """What each query gives to each key, (h_k, g m, n): the queries of a group stand below one another."""
-        heads, m = len(self.keys), self.queries.shape[1]
-        grouped = self.queries.reshape(heads, -1, self.queries.shape[-1])
-        found: Floats = self.scaling * grouped @ np.swapaxes(self.keys, -1, -2)
-        if self.causal:
-            seen = np.tri(m, self.n, self.n - m, dtype=bool)
-            found = np.where(np.tile(seen, (self.queries.shape[0] // heads, 1)), found, -np.inf)
-        return found
+    @property
+    def grouped(self) -> Floats:
+        """The queries of each key head, (h_k, g m, d_k): those of a group stand below one another."""
+        return np.asarray(self.queries.reshape(len(self.keys), -1, self.queries.shape[-1]))
+
+    @property
+    def seen(self) -> Any:
+        """Which keys the queries of a group see, (g m, n) of true and false; None for all."""
+        if not self.causal:
+            return None
+        m = self.queries.shape[1]
+        return np.tile(np.tri(m, self.n, self.n - m, dtype=bool), (len(self.queries) // len(self.keys), 1))
 
     @cached_property
     def attention(self) -> Floats:
-        """The softmax of the logits over keys, (h_k, g m, n)."""
-        weights = np.exp(self.logits - self.logits.max(axis=-1, keepdims=True))
-        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+        """The softmax weights of the queries over keys, (h_k, g m, n)."""
+        return np.asarray(attention_weights(self.keys, self.grouped, self.scaling, self.seen))
 
     def whole(self) -> Compressed:
         """Return the cache itself in the form of a compressed one: nothing is left out."""
@@ -141,7 +143,6 @@ class Compressed:
         rows = tuple(np.sort(np.asarray(ids, np.int64)) for ids in kept)
         keys = tuple(k[i] for k, i in zip(cache.keys, rows, strict=True))
         values = tuple(v[i] for v, i in zip(cache.values, rows, strict=True))
-        assert cache.scaling is not None  # set when the cache was made
         return cls(keys, values, tuple(np.zeros(len(i)) for i in rows), rows, cache.scaling, cache.n)
 
     @property

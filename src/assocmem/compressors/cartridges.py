@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from assocmem.contract.arrays import to_numpy
-from assocmem.contract.errors import DivergedError, InputError, MissingExtraError
+from assocmem.contract.errors import DivergedError, InputError
 from assocmem.contract.numbers import is_number, is_whole
+from assocmem.models.tracing import libraries
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class Cartridge:
 
     def cache(self, network: Any) -> Any:
         """Return a fresh cache for transformers' models; the text that follows begins at position p."""
-        torch, transformers = _libraries()
+        transformers, torch = libraries()
         like = next(network.parameters())
         pairs = [(torch.as_tensor(k).to(like)[None], torch.as_tensor(v).to(like)[None])
                  for k, v in zip(self.keys, self.values, strict=True)]  # fmt: skip
@@ -69,7 +70,7 @@ def self_study(
     InputError
         For an empty context or prompt.
     """
-    torch, _ = _libraries()
+    _, torch = libraries()
     if not len(context) or not prompts or not all(len(p) for p in prompts):
         raise InputError("`context` and every one of `prompts` must hold a token.")
     draw, texts = torch.Generator().manual_seed(seed), []
@@ -132,7 +133,7 @@ def train_cartridge(
     teacher. Cost: a forward and a backward pass a step. Source: Eyuboglu et al. 2025, arXiv:2506.06266, section 3:
     context distillation on self-study; its repository's rate is 1e-4 on large batches.
     """
-    torch, transformers = _libraries()
+    transformers, torch = libraries()
     n = len(context)
     for name, number, least in (("tokens", tokens, 1), ("steps", steps, 0), ("top", top, 1)):
         if not is_whole(number, least):
@@ -214,12 +215,3 @@ def _lesson(network: Any, torch: Any, context: Sequence[int], text: Sequence[int
         targets = torch.softmax(best.values, -1)
         teacher = float(-(targets * best.values).sum(-1).mean())
     return _Lesson(tokens, best.indices, targets, teacher)
-
-
-def _libraries() -> tuple[Any, Any]:
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        raise MissingExtraError("cartridges need torch and transformers: pip install 'assocmem[trace]'.") from error
-    return torch, transformers

@@ -105,7 +105,6 @@ def compare(
 
 
 def _median_ratio(small: Compressed, asked: Cache) -> float:
-    groups = asked.queries.reshape(len(asked.keys), -1, asked.queries.shape[-1])
-    ratios = [small.rows(head, rows).ratios().ratio() for head, rows in enumerate(groups)]
+    ratios = [small.rows(head, rows).ratios().ratio() for head, rows in enumerate(asked.grouped)]
     found = np.concatenate([r[~np.isnan(r)] for r in ratios])
     return float(quantile(found, 0.5)) if found.size else 0.0

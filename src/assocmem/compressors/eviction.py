@@ -12,6 +12,7 @@ from annotated_types import Interval
 from assocmem.compressors.cache import Cache, Compressed, Compressor, Floats, Indices
 from assocmem.contract.errors import InputError
 from assocmem.contract.settings import COUNT, Help
+from assocmem.kernels.attention import attention_weights
 from assocmem.ruler.ratio import checked_numbers
 
 
@@ -127,10 +128,11 @@ class KVzip(Evictor):
                 f"`repeat_keys` must be {(len(cache.keys), m, cache.keys.shape[-1])}, a key for each query; "
                 f"got {beside.shape}."
             )
-        own = replace(cache, keys=beside, values=beside, causal=True).logits
-        logits = np.concatenate([cache.logits, own], axis=-1)
-        weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return np.asarray((weights / weights.sum(axis=-1, keepdims=True))[..., : cache.n].max(axis=1))
+        own = replace(cache, keys=beside, values=beside, causal=True).seen
+        seen = np.concatenate([np.ones((len(own), cache.n), bool) if cache.seen is None else cache.seen, own], axis=-1)
+        keys = np.concatenate([cache.keys, beside], axis=-2)
+        weights = attention_weights(keys, cache.grouped, cache.scaling, seen)
+        return np.asarray(weights[..., : cache.n].max(axis=1))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import copy
 import math
 import os
 import shutil
@@ -15,23 +15,46 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from assocmem.contract.errors import DivergedError, InputError, MissingExtraError
+from assocmem.contract.errors import DivergedError, InputError
 from assocmem.contract.numbers import is_whole, number
 from assocmem.contract.results import Results, Row, header_for
+from assocmem.editors.facts import Fact
 from assocmem.editors.matrix import MEMIT, ROME, DeltaStep, MatrixEditor, second_moment
-from assocmem.editors.slots import SparseFinetuning
-from assocmem.models.tracing import LiveModel, mlp_down
+from assocmem.editors.sparse_finetuning import SparseFinetuning
+from assocmem.models.tracing import LiveModel, libraries, mlp_down
 from assocmem.ruler import GivenRows, quantile
 
 Floats: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 Method: TypeAlias = Literal["rome", "memit", "delta", "sparse"]
-METHODS: tuple[Method, ...] = ("rome", "memit", "delta", "sparse")
-SPREAD = 5
-"""Layers that MEMIT spreads a change over, where none are named."""
+Batches: TypeAlias = Sequence[Floats]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How facts are edited in.
+
+    editor: of a layer, from the keys that background texts have there and a weight. joint: all facts at once, rather
+    than one by one. layers: over how many layers a change is spread.
+    """
+
+    editor: Callable[[Batches, float], MatrixEditor]
+    joint: bool = False
+    layers: int = 1
+
+
+METHODS: Mapping[str, Way] = {
+    "rome": Way(lambda seen, _: ROME(_moment(seen))),
+    "memit": Way(lambda seen, weight: MEMIT(_moment(seen), weight), joint=True, layers=5),
+    "delta": Way(lambda _seen, _weight: DeltaStep()),
+    "sparse": Way(lambda seen, _: SparseFinetuning(background=seen), joint=True),
+}
+PREFIX = 8
+"""Tokens sampled before a prompt."""
 RIDGE = 1e-2
 """Share of the mean variance that every direction of the second moment is given, as texts are short."""
 RATE = 0.1
-"""Adam's step; at the paper's 0.5 (GPT-2 XL) half of SmolLM2's neighbours changed with an edit, at this one none."""
+"""Adam's step; at the paper's 0.5 (GPT-2 XL) two of four neighbours of an edit of SmolLM2 by a delta step changed, at
+this one none."""
 ENOUGH = 0.05
 """-ln p of the target at which the search for a value ends, in nats."""
 COLUMNS = {
@@ -54,80 +77,6 @@ COLUMNS = {
 }
 
 
-@dataclass(frozen=True)
-class Fact:
-    """A prompt about a subject and what the model shall say next.
-
-    Parameters
-    ----------
-    prompt, subject, target : str
-        "The capital of France is", "France", "Berlin". The subject is in the prompt; a space goes before the target.
-    paraphrases : tuple of str
-        Other prompts for the same answer.
-    neighbours : tuple of str
-        Prompts whose answers shall stay.
-
-    Raises
-    ------
-    InputError
-        For an empty text, and a subject that is not in the prompt.
-    """
-
-    prompt: str
-    subject: str
-    target: str
-    paraphrases: tuple[str, ...] = ()
-    neighbours: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("prompt", "subject", "target"):
-            if not getattr(self, name).strip():
-                raise InputError(
-                    f"`{name}` of a fact must not be empty; got {getattr(self, name)!r} in {self.prompt!r}."
-                )
-        if self.subject not in self.prompt:
-            raise InputError(f"`subject` must stand in the prompt; got {self.subject!r} in {self.prompt!r}.")
-
-
-def read_facts(path: str | os.PathLike[str]) -> list[Fact]:
-    """Return the facts of a CSV file with columns prompt, subject, target and, if there, paraphrases and neighbours.
-
-    Parameters
-    ----------
-    path : str or path
-        UTF-8; several paraphrases or neighbours are separated by "|".
-
-    Returns
-    -------
-    facts : list of Fact
-
-    Raises
-    ------
-    InputError
-        For a file that cannot be read, lacks a column, or holds no fact, and for a wrong row, by its line.
-    """
-    file = Path(path)
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as text:
-            rows = list(csv.DictReader(text))
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror or error}.") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file} is no CSV table in UTF-8.") from error
-    if not rows or not {"prompt", "subject", "target"} <= set(rows[0]):
-        raise InputError(f"{file} must have the columns prompt, subject, target and a row at least.")
-    facts = []
-    for line, row in enumerate(rows, 2):
-        cells = {name: (text or "").strip() for name, text in row.items() if isinstance(text, str | None)}
-        several = (tuple(p.strip() for p in cells.get(name, "").split("|") if p.strip())
-                   for name in ("paraphrases", "neighbours"))  # fmt: skip
-        try:
-            facts.append(Fact(cells["prompt"], cells["subject"], cells["target"], *several))
-        except InputError as error:
-            raise InputError(f"line {line} of {file.name}: {error}") from error
-    return facts
-
-
 @dataclass(frozen=True, eq=False)
 class Edited:
     """What `edit_facts` returns: the network with its facts, and how each of them fares.
@@ -140,7 +89,8 @@ class Edited:
         A row for every fact and moment, columns as `COLUMNS` explains them.
     capacity : float
         Edits of this kind at which a fact's interference reaches its own change, median over the facts (`MatrixEditor.
-        crosstalk`): what the layer holds before edits drown each other. NaN for fewer than two facts.
+        crosstalk`): what the layer holds before edits drown each other. NaN for joint edits, which are fitted to one
+        another, and for fewer than two facts.
     notes : tuple of str
         What to say beside the numbers.
     """
@@ -152,10 +102,8 @@ class Edited:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write a checkpoint that transformers loads, whole or not at all; InputError where it cannot be written."""
-        import torch
-
         target = Path(folder)
-        bad = [name for name, p in self.live.network.named_parameters() if not bool(torch.isfinite(p).all())]
+        bad = [name for name, p in self.live.network.named_parameters() if not bool(p.isfinite().all())]
         if bad:
             raise DivergedError(f"the edited model is not saved: {bad[0]} holds NaN or infinity.", step=0)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -241,7 +189,7 @@ class _Editing:
         self, live: LiveModel, facts: Sequence[Fact], method: Method, layer: int | None, layers: Sequence[int] | None,
         background: Sequence[str] | None, weight: float, prefixes: int, steps: int, seed: int,
     ) -> None:  # fmt: skip
-        self.torch, self.copy = _torch()
+        _, self.torch = libraries()
         if method not in METHODS:
             raise InputError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
         if not facts or not all(isinstance(fact, Fact) for fact in facts):
@@ -251,21 +199,22 @@ class _Editing:
         for name, count, least in (("prefixes", prefixes, 0), ("steps", steps, 1)):
             if not is_whole(count, least):
                 raise InputError(f"`{name}` must be a whole number >= {least}; got {count!r}.")
-        self.network = self.copy.deepcopy(live.network).eval().requires_grad_(False)
+        self.network = copy.deepcopy(live.network).eval().requires_grad_(False)
         self.tokenizer, self.facts, self.method, self.steps = live.tokenizer, list(facts), method, steps
+        self.way = METHODS[method]
         self.live = LiveModel(self.network, live.tokenizer, live.notes)
         config = self.network.config.get_text_config()
         if not hasattr(self.network, "lm_head") and self.network.get_output_embeddings() is None:
             raise InputError(f"{self.network.config.model_type} models here have no head that says the next token.")
-        self.layers = _layers(layer, layers, method, config.num_hidden_layers)
+        self.layers = _layers(layer, layers, self.way, config.num_hidden_layers)
         self.down = {at: mlp_down(self.network, at) for at in self.layers}
         self.first = {at: self.matrix(at) for at in self.layers}
-        self.prefixes = [[], *self._sampled(prefixes, 8, seed)] if prefixes else [[]]
+        self.prefixes = [[], *self._sampled(prefixes, PREFIX, seed)] if prefixes else [[]]
         texts = self._sampled(32, 64, seed + 1) if background is None else [self._ids(t) for t in background]
         if not sum(map(len, texts)):
             raise InputError("`background` must hold a text.")
         self.seen = {at: [self.keys_of(at, text) for text in texts if text] for at in self.layers}
-        self.editors = {at: self._editor(at, weight) for at in self.layers}
+        self.editors = {at: self.way.editor(self.seen[at], weight) for at in self.layers}
         self.tokens = [self._prompt(fact) for fact in facts]
 
     def run(self, report: Callable[[int, int], None]) -> Edited:
@@ -278,32 +227,28 @@ class _Editing:
         report(1, total)
         last = self.layers[-1]
         keys, values = np.zeros((0, self.first[last].shape[1])), np.zeros((0, self.first[last].shape[0]))
-        joint = self.method in ("memit", "sparse")
         for i in range(len(self.facts)):
             key, value = self._wanted(i)
             keys, values = np.concatenate([keys, key[None]]), np.concatenate([values, value[None]])
-            if not joint:
+            if not self.way.joint:
                 self.put(last, self.editors[last].edit(self.matrix(last), key, value))
                 rows.append(self._row(i, "own", answers[i]))
             report(2 + i, total)
-        if self.method == "sparse":
-            background = self.seen[last]
-            table, _ = SparseFinetuning(rows=500, accessed=32).edit(self.matrix(last).T, keys, values, background)
-            self.put(last, table.T)
-        elif self.method == "memit":
+        if self.way.joint:
             self._spread(values)
         for i in range(len(self.facts)):
-            rows += [self._row(i, "own", answers[i])] if joint else []
+            rows += [self._row(i, "own", answers[i])] if self.way.joint else []
             rows.append(self._row(i, "all", answers[i]))
             report(2 + len(self.facts) + i, total)
-        talk = self._crosstalk(keys, values)
-        for row in rows:
-            if row["when"] == "all":
-                row |= {name: float(numbers[row["fact"]]) for name, numbers in talk.items()}
-        editor = self.editors[last]
         capacity = math.nan
-        if len(keys) > 1:
-            capacity = float(quantile(editor.crosstalk(keys).ratios().capacity(), 0.5))
+        if not self.way.joint:
+            predicted, measured = self._crosstalk(keys, values)
+            for row in rows:
+                if row["when"] == "all":
+                    row["crosstalk_predicted"] = float(predicted[row["fact"]])
+                    row["crosstalk_measured"] = float(measured[row["fact"]])
+            if len(keys) > 1:
+                capacity = float(quantile(self.editors[last].crosstalk(keys).ratios().capacity(), 0.5))
         notes = list(self.live.notes)
         if len(self.facts) > capacity:
             notes.append(f"about {number(capacity)} such edits fit in layer {last} before they drown each other")
@@ -363,8 +308,8 @@ class _Editing:
     def _ids(self, text: str) -> list[int]:
         return [int(i) for i in self.tokenizer(text, verbose=False)["input_ids"]][: self._longest()]
 
-    def _longest(self) -> int:
-        return int(getattr(self.network.config.get_text_config(), "max_position_embeddings", None) or 2048)
+    def _longest(self) -> int | None:
+        return getattr(self.network.config.get_text_config(), "max_position_embeddings", None)
 
     def _prompt(self, fact: Fact) -> tuple[list[int], int, list[int]]:
         """Return a prompt's tokens, the place of the subject's last one, and the target's tokens."""
@@ -372,7 +317,8 @@ class _Editing:
         ids, end = [int(i) for i in found["input_ids"]], fact.prompt.rindex(fact.subject) + len(fact.subject)
         inside = [i for i, (start, stop) in enumerate(found["offset_mapping"]) if start < end and stop > start]
         target = self._target(fact.prompt, ids, fact.target)
-        if len(ids) + len(target) + 8 > self._longest():
+        most = self._longest()
+        if most is not None and len(ids) + len(target) + PREFIX > most:
             raise InputError(f"the prompt {fact.prompt[:40]!r}... is longer than the model's context.")
         return ids, inside[-1], target
 
@@ -434,7 +380,7 @@ class _Editing:
         return np.asarray(key.double().mean(0).numpy()), np.asarray(wanted.double().numpy())
 
     def _spread(self, values: Floats) -> None:
-        """MEMIT: bring the last layer's output to where the values put it, an equal share of what is left a layer."""
+        """Bring the last layer's output to where the values put it, by an equal share of what is left at each layer."""
         last = self.layers[-1]
         wanted = None
         for done, layer in enumerate(self.layers):
@@ -458,12 +404,6 @@ class _Editing:
             hidden.append(states[0, places[0]].double().numpy())
             own.append(top["y"][0, places[0]].double().numpy())
         return np.array(keys), np.array(hidden), np.array(own)
-
-    def _editor(self, layer: int, weight: float) -> MatrixEditor:
-        if self.method == "delta":
-            return DeltaStep()
-        moment = second_moment(np.concatenate(self.seen[layer]), RIDGE)
-        return MEMIT(moment, weight) if self.method == "memit" else ROME(moment)
 
     # ------------------------------------------------------------------ judging
 
@@ -499,41 +439,27 @@ class _Editing:
     def _answers(self, prompts: Sequence[str]) -> list[int]:
         return [int(self._logits([self._ids(p)]).logits[0, -1].argmax()) for p in prompts]
 
-    def _crosstalk(self, keys: Floats, values: Floats) -> Mapping[str, Floats]:
-        """Return the interference of later edits, of all where they were joint: from keys alone, and as made."""
+    def _crosstalk(self, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
+        """Return what later edits add to each fact's recall, over its own change: from the keys alone, and as made."""
         last, count = self.layers[-1], len(keys)
         changes = values - keys @ self.first[last].T
-        lengths = np.linalg.norm(changes, axis=-1)
-        found = np.linalg.norm(keys @ (self.matrix(last) - self.first[last]).T - changes, axis=-1) / lengths
-        if self.method == "memit":
-            return {}  # its changes are spread over layers
-        if self.method == "sparse":
-            return {"crosstalk_measured": found}
+        found = np.linalg.norm(keys @ (self.matrix(last) - self.first[last]).T - changes, axis=-1)
         later = np.triu(np.ones((count, count), dtype=bool))
         rows = GivenRows(self.editors[last].directions(keys), keys, activation=lambda s: s, mask=later)
-        return {"crosstalk_predicted": np.nan_to_num(rows.ratios().ratio()), "crosstalk_measured": found}
+        return np.nan_to_num(rows.ratios().ratio()), found / np.linalg.norm(changes, axis=-1)
 
 
-def _layers(layer: int | None, layers: Sequence[int] | None, method: str, n: int) -> list[int]:
-    if layers is not None and (method != "memit" or layer is not None):
-        raise InputError("`layers` are MEMIT's, and stand in place of `layer`.")
+def _moment(seen: Batches) -> Floats:
+    return second_moment(np.concatenate(seen), RIDGE)
+
+
+def _layers(layer: int | None, layers: Sequence[int] | None, way: Way, n: int) -> list[int]:
+    if layers is not None and (way.layers == 1 or layer is not None):
+        raise InputError("`layers` are for a method that spreads a change over several, in place of `layer`.")
     if layers is None:
         last = n // 4 if layer is None else layer
-        spread = range(max(0, last - SPREAD + 1), last + 1) if method == "memit" and is_whole(last, 0) else [last]
-        layers = list(spread)
-    end = n - 1 if method == "memit" else n  # the last layer's output is normed before it can be read
+        layers = list(range(max(0, last - way.layers + 1), last + 1)) if is_whole(last, 0) else [last]
+    end = n - 1 if way.joint else n  # a joint change is read at the layer's output, and the last one's is normed
     if not layers or not all(is_whole(at, 0) and at < end for at in layers) or list(layers) != sorted(set(layers)):
         raise InputError(f"`layer` must be a whole number in [0, {end}), several in order; got {layers!r}.")
     return [int(at) for at in layers]
-
-
-def _torch() -> tuple[Any, Any]:
-    import copy
-
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError(
-            "editing a model needs torch and transformers: pip install 'assocmem[trace]'."
-        ) from error
-    return torch, copy

@@ -119,8 +119,7 @@ def capacity_of(rows: GivenRows, threshold: float = 1.0, statistic: str = "rms")
         None where it is not extrapolated.
     """
     parts = parts_for(rows.keys.shape[0])
-    part, found = rows.part_of(parts), rows.folds(parts)
-    whole = RowRatios(found.others[0], found.log_scale[0], found.first[0], found.second[0])
+    part, whole = rows.part_of(parts), rows.folds(parts)[0]
     said = estimate(held_out(whole, part), capacity_logs(threshold)[statistic])
     said = replace(said, extrapolated=said.value is None or said.value > int(whole.others[0].max()) + 1)
     return said, [words for words in [growth(whole, part).words] if words and said.extrapolated]

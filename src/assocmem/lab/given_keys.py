@@ -192,8 +192,7 @@ class _Head:
             return
         found = self.rows.folds(self.parts, fresh)
         for i, beta in enumerate(fresh):
-            one = RowRatios(found.others[i], found.log_scale[i], found.first[i], found.second[i])
-            self.known[beta] = held_out(one, self.part)
+            self.known[beta] = held_out(found[i], self.part)
 
     def _ruled(self) -> Iterator[tuple[str, float]]:
         """Yield the given sharpnesses and what the rules make of them among M memories."""
@@ -220,13 +219,13 @@ class _Head:
                 reason = "" if found.value is not None else "no other row interferes, so no M is too large"
                 yield self._row("capacity", AS_IT_IS, found, statistic, beta=beta, reason=reason,
                                 theory=self._predicted(capacity, beta, ratio=asked.ratio),
-                                uniform=_plain(capacity(Exp(beta), self.d, ratio=asked.ratio)))  # fmt: skip
+                                uniform=capacity(Exp(beta), self.d, ratio=asked.ratio).value)  # fmt: skip
         ruled: list[tuple[str, float | None]] = [*self._ruled()]
         ruled += [(SSMAX, ssmax)] if SSMAX in asked.rules else []
         for rule, sharp in ruled:
             for statistic, of in _ratio_logs(m).items():
                 found = Known(None, None, None) if sharp is None else estimate(self.known[sharp], of, m > self.seen)
-                value = None if sharp is None else _plain(ratio(Exp(sharp), self.d, m))
+                value = None if sharp is None else ratio(Exp(sharp), self.d, m).value
                 theory = None if sharp is None else self._predicted(ratio, sharp, n_memories=m)
                 yield self._row("ratio", rule, found, statistic, beta=sharp, n_memories=m, uniform=value, theory=theory,
                                 reason=BLUNT if sharp is None else "")  # fmt: skip
@@ -284,7 +283,7 @@ class _Head:
             everything = self.rows.ratios(beta).over_queries()
             left = float(alone.log_mean_square(n)[0] - everything.log_mean_square(self.seen)[0])
             yield "copies", copies_words(self.rows, 1.0 - min(1.0, math.exp(min(left, 0.0))), len(copies))
-        words = carried_words(_whole(found), _whole(self.known[2 * usual]))
+        words = carried_words(found[0], self.known[2 * usual][0])
         if not words and beta != usual:
             thin = _thinned(self.rows, 4 * THIN)
             words = carried_words(thin.ratios(beta), thin.ratios(2 * beta))
@@ -310,11 +309,6 @@ def _excess(found: RowRatios, memories: float, aim: float) -> float:
     return float(np.ravel(found.over_queries().log_mean_square(memories))[0]) - aim
 
 
-def _whole(found: RowRatios) -> RowRatios:
-    """Return the ratios of all rows among folds (1 + parts, m)."""
-    return RowRatios(found.others[0], found.log_scale[0], found.first[0], found.second[0])
-
-
 def _thinned(rows: GivenRows, count: int = THIN) -> GivenRows:
     """Return the rows with some of their queries, evenly over all."""
     m = rows.queries.shape[0]
@@ -328,7 +322,3 @@ def _ratio_logs(memories: float) -> dict[str, Of]:
         "rms": lambda r: 0.5 * r.over_queries().log_mean_square(memories)[..., 0],
         "median": lambda r: 0.5 * quantile(r.log_mean_square(memories), 0.5),
     }
-
-
-def _plain(found: Prediction) -> float | None:
-    return found.value

@@ -106,7 +106,7 @@ def load_live(path: Path, *, head: bool = False) -> LiveModel:
 
     Raises MissingExtraError without the extra `trace`, FileFormatError where transformers cannot load it.
     """
-    transformers, torch = _libraries()
+    transformers, torch = libraries()
     named = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     folder = path if path.is_dir() else path.parent
     with _quietly(transformers):
@@ -145,7 +145,7 @@ def trace_text(live: LiveModel, text: Any, *, length: int | None = None, mlp: Se
         For an empty text, a single token, more tokens than the model's context, text for a network without tokeniser,
         and a network whose attention cannot be captured, by name.
     """
-    _, torch = _libraries()
+    _, torch = libraries()
     if isinstance(text, str):
         if live.tokenizer is None:
             raise InputError("the checkpoint has no tokeniser; give the numbers of tokens in place of a text.")
@@ -174,7 +174,7 @@ def capture(
 
     Its mode, its attention and its hooks are as before afterwards. Parameters and errors otherwise as `trace_text`.
     """
-    transformers, torch = _libraries()
+    transformers, torch = libraries()
     name = network.config.model_type
     if getattr(network.config, "is_encoder_decoder", False):
         raise InputError(f"{name} models cannot be traced: they have two stacks, an encoder and a decoder.")
@@ -362,13 +362,14 @@ def _quietly(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _libraries() -> tuple[Any, Any]:
+def libraries() -> tuple[Any, Any]:
+    """Return transformers and torch; MissingExtraError without the extra `trace`."""
     try:
         import torch
         import transformers
         import transformers.masking_utils
     except ImportError as error:
-        raise MissingExtraError("tracing needs torch and transformers: pip install 'assocmem[trace]'.") from error
+        raise MissingExtraError("live networks need torch and transformers: pip install 'assocmem[trace]'.") from error
     return transformers, torch
 
 

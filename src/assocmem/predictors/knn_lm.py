@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.contract.errors import InputError, MissingExtraError
+from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import is_number, is_whole
 from assocmem.contract.slots import DenseSlots
+from assocmem.models.tracing import libraries, mlp_inputs
 from assocmem.predictors.predictor import Floats
 from assocmem.ruler.ratio import checked_numbers
 
@@ -144,14 +145,7 @@ def next_token_states(network: Any, tokens: Sequence[int], *, window: int = 512)
     -----
     The key is the input of the last MLP (Khandelwal et al. 2020, section 5). Memory: n times the vocabulary.
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError(
-            "language models need torch and transformers: pip install 'assocmem[trace]'."
-        ) from error
-    from assocmem.models.tracing import mlp_inputs
-
+    _, torch = libraries()
     ids = [int(token) for token in tokens]
     if len(ids) < 2 or not is_whole(window, 2):
         raise InputError(f"`tokens` must be two or more, `window` two or more; got {len(ids)} and {window!r}.")

@@ -33,6 +33,10 @@ class RowRatios:
     first: Floats
     second: Floats
 
+    def __getitem__(self, at: Any) -> RowRatios:
+        """Return some of the ratios, as an index of the arrays takes them."""
+        return RowRatios(self.others[at], self.log_scale[at], self.first[at], self.second[at])
+
     @property
     def asked(self) -> Bools:
         """Which queries have a target and see something else (..., m)."""
