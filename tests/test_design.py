@@ -254,6 +254,19 @@ def test_what_design_refuses(settings, words):
     assert words in str(refused.value)
 
 
+def test_heads_that_share_keys_are_judged_as_each_by_itself():
+    """Two query heads on one head of keys, targets their strongest keys: as one call for each."""
+    rng = stream(20, "grouped")
+    keys, queries = rng.standard_normal((1, 60, 8)), rng.standard_normal((2, 30, 8))
+    both = assocmem.design(keys=keys, queries=queries, targets="strongest", n_memories=50, rules=(), workers=1)
+    for head in (0, 1):
+        targets = np.argmax(queries[head] @ keys[0].T, axis=1)
+        alone = assocmem.design(keys=keys[0], queries=queries[head], targets=targets, n_memories=50, rules=())
+        for quantity, rule in (("sharpness", "needed"), ("capacity", "as it is")):
+            value = of(alone, quantity, rule)["value"]
+            assert of(both, quantity, rule, head=head)["value"] == pytest.approx(value, rel=1e-9)
+
+
 def test_design_on_files(ask, tmp_path):
     keys = np.stack([realistic(name, 16)(stream(19, name), 200) for name in "ab"])
     np.save(tmp_path / "keys.npy", keys)

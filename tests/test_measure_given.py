@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from assocmem.activations import Exp
 from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import stream
 from assocmem.lab.measure import measure
@@ -17,6 +18,7 @@ from assocmem.ruler.estimate import summarise
 from assocmem.stores.delta import DeltaNet
 from assocmem.stores.mlp import MLP, GatedMLP
 from assocmem.stores.softmax import SoftmaxAttention
+from assocmem.theory import capacity
 from trained import live_smollm2, smollm2
 
 EXACT = 1e-9
@@ -242,3 +244,21 @@ def test_the_commands_options_are_the_librarys(ask, tmp_path):
     said = ask(*words).out
     assert "worst" in said
     assert said.count("softmax, beta 0.5") == 1
+
+
+def test_what_is_not_reached_is_extrapolated_with_an_interval_and_with_what_speaks_against_it():
+    """On uniform keys theory says where it is reached; seeds fixed beforehand, one interval of 95 % widened twice."""
+    rows = drawn("uniform", shape=(300, 24))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    (one,) = measure(rows, stores=["softmax"], beta=3.5, statistic="rms", workers=1).capacities
+    truth = capacity(Exp(3.5), 24).value
+    assert one["value"] is None
+    assert "extrapolated to more rows of the same kind" in one["reason"]
+    assert one["beyond_low"] < one["beyond"] < one["beyond_high"]
+    assert 2 * one["beyond_low"] - one["beyond"] < truth < 2 * one["beyond_high"] - one["beyond"]
+    near = np.repeat(rows[:30], 10, axis=0) + 0.3 * drawn("runs", shape=(300, 24)) / math.sqrt(24)
+    (runs,) = measure(near, stores=["softmax"], beta=3.5, statistic="rms", threshold=50.0, workers=1).capacities
+    assert "rows near each other interfere more" in runs["note"]
+    assert "rows near each other" not in one["note"]
+    (grown,) = measure(rows, stores=["softmax"], beta=3.5, statistic="mean", threshold=9.0, workers=1).capacities
+    assert grown["beyond_low"] is None

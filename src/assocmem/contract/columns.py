@@ -139,6 +139,8 @@ COLUMNS = {
                       "the one asked for; null where it is sampled", "", "share"),
     "beyond": Column("the M at which rows of the same kind would reach the threshold, where these do not", "memories",
                      "number"),
+    "beyond_low": Column("lower end of the 95 % interval of that, over held-out runs of rows", "memories", "number"),
+    "beyond_high": Column("upper end of it", "memories", "number"),
     "preparation": Column("raw, centred or whitened keys", heading="keys"),
     "n_rows": Column("rows that were measured", "rows", "count"),
     "columns_dropped": Column("columns that are constant in the rows (whitened: in the rows fitted on), left out",

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from assocmem.contract.arrays import as_array, namespace, require_finite, to_numpy
 from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import interval, is_number, is_whole, number, stream
 from assocmem.contract.results import Row
-from assocmem.inputs import checked_targets
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.extrapolation import LEVEL, parts_for
+from assocmem.lab.given import given
 from assocmem.lab.given_keys import AS_IT_IS, NEEDED, SSMAX, GivenKeys
 from assocmem.lab.longer_texts import RULES
 from assocmem.ruler import Geometry, GivenRows, key_geometry
@@ -61,11 +60,12 @@ def design(
         Wanted interference-to-signal ratio, > 0, dimensionless; root mean square over queries and values.
     cosine : float
         ρ between query and stored key, in [-1, 1], where no keys are given; default 1.
-    keys : array (n, d) or (heads, n, d), n >= 4, optional
+    keys : array (n, d), (heads, n, d) or (layers, heads, n, d), n >= 4, optional
         Rows as they meet the queries, of any array library. Nothing is assumed of their law.
-    queries, targets : array (m, d) or (heads, m, d), and whole numbers (m,), optional
-        Queries and the rows that they ask for; by default the stored keys.
-    values : array (n, d_v) or (heads, n, d_v), optional
+    queries, targets : array (..., m, d), and whole numbers (m,) or (..., m), "own" or "strongest", optional
+        Queries, several heads of which may read one head of keys, and the rows that they ask for; by default the stored
+        keys.
+    values : array (..., n, d_v), optional
         Interference of these values; by default of random ones of one length.
     beta : number or several, > 0
         Sharpnesses to judge, for keys of mean length one: factor on q.k times the mean lengths of queries and of keys;
@@ -112,23 +112,23 @@ def design(
     if n_memories is None:
         raise InputError("`n_memories` must be given: how many memories must be served, the target counted?")
     if keys is None:
-        for name, given in (("queries", queries), ("targets", targets), ("values", values), ("beta", beta)):
-            if given is not None:
+        for name, what in (("queries", queries), ("targets", targets), ("values", values), ("beta", beta)):
+            if what is not None:
                 raise InputError(f"`{name}` of design goes with `keys`; none were given.")
         if d is None:
             raise InputError("`d`, the width of uniform keys, or `keys` must be given.")
         return uniform_design(d, n_memories, ratio, 1.0 if cosine is None else cosine)
     if d is not None or cosine is not None:
         raise InputError("`d` and `cosine` of design are for uniform keys; given `keys` and `queries` have their own.")
-    stored, rows = _rows_of(keys, queries, targets, values, normalise, asked, seed)
+    rows, there = _rows_of(keys, queries, targets, values, normalise, asked, seed)
     task = _task(rows[0], n_memories, ratio, beta, rules, reference, queries is None and values is None)
     # Several heads run side by side; a single one leaves all cores to its products of matrices.
     many = len(rows) > 1
     found = run_tasks(task, list(enumerate(rows)), workers=workers, progress=progress) if many else [task((0, rows[0]))]
     table = [row for one in found for row in one.rows]
-    shapes = [key_geometry(one) for one in stored]
+    shapes = [key_geometry(one.keys) for one in rows]
     summary = summed_up(table)
-    drawn = len(rows[0].queries) < (stored.shape[-2] if targets is None else len(targets))
+    drawn = len(rows[0].queries) < there
     words = [
         *_words(table, summary, shapes, task, values is not None, len(rows[0].queries), drawn),
         *_warned([one.warnings for one in found]),
@@ -165,39 +165,25 @@ def summed_up(rows: Sequence[Row]) -> list[Row]:
 
 def _rows_of(
     keys: Any, queries: Any, targets: Any, values: Any, normalise: bool, asked: int, seed: int
-) -> tuple[Any, list[GivenRows]]:
-    """Return the keys (heads, n, d) and the rows of each head, with logits of sharpness one."""
-    stored = _heads_of(keys, "keys")
-    heads, n, d = stored.shape
-    parts_for(n)
+) -> tuple[list[GivenRows], int]:
+    """Return the rows of each head, with logits of sharpness one, and how many queries there are to ask."""
+    heads = given(keys, values, queries=queries, targets=targets)
+    parts_for(heads.rows.keys.shape[-2])
     if not is_whole(asked):
         raise InputError(f"`asked` must be a whole number >= 1; got {asked!r}.")
-    if (queries is None) != (targets is None):
-        raise InputError("`queries` and `targets` go together: the target of a query is the row that it asks for.")
-    asks = stored if queries is None else _heads_of(queries, "queries")
-    where = np.arange(n) if targets is None else checked_targets(targets, n)
-    paid = None if values is None else _heads_of(values, "values")
-    if asks.shape[0] != heads or asks.shape[2] != d:
-        raise InputError(f"`queries` must have the heads and the width of the keys {stored.shape}; got {asks.shape}.")
-    if len(where) != asks.shape[1]:
-        raise InputError(f"`targets` must name a row for each of {asks.shape[1]} queries; got {len(where)}.")
-    if paid is not None and paid.shape[:2] != (heads, n):
-        raise InputError(f"`values` must have one row for each of {n} keys in {heads} heads; got {paid.shape}.")
-    if normalise:
-        stored, asks = _unit(stored, "keys"), _unit(asks, "queries")
-    chosen = np.arange(len(where))
-    if len(where) > asked:
-        chosen = np.sort(stream(seed, "asked").permutation(len(where))[:asked])
+    m = heads.rows.queries.shape[-2]
+    chosen = np.sort(stream(seed, "asked").permutation(m)[:asked])
     rows = []
-    for head in range(heads):
-        lengths = [float(np.linalg.norm(x[head], axis=1).mean()) for x in (stored, asks)]
+    for i, name in enumerate(heads.names):
+        one, _ = heads.prepared(i, "raw", normalise=normalise)
+        lengths = [float(np.linalg.norm(np.asarray(x, np.float64), axis=1).mean()) for x in (one.keys, one.queries)]
         if not all(lengths):
-            raise InputError(f"`keys` and `queries` of head {head} must not all be zero.")
-        rows.append(
-            GivenRows(stored[head], asks[head][chosen], None if paid is None else paid[head],
-                      scaling=1 / math.prod(lengths), target=where[chosen])
-        )  # fmt: skip
-    return stored, rows
+            raise InputError(f"`keys` and `queries`{f' of head {name}' * bool(name)} must not all be zero.")
+        rows.append(replace(
+            one, queries=one.queries[chosen], target=one.targets()[chosen], activation=None,
+            scaling=1 / math.prod(lengths),
+        ))  # fmt: skip
+    return rows, m
 
 
 def _task(
@@ -209,32 +195,15 @@ def _task(
         raise InputError(f"`n_memories` must be a number >= 2, the target counted; got {n_memories!r}.")
     if not (is_number(ratio) and ratio > 0):
         raise InputError(f"`ratio` must be a number > 0; got {ratio!r}.")
-    given = [math.sqrt(d)] if beta is None else list(beta) if isinstance(beta, Iterable) else [beta]
-    if not given or not all(is_number(b) and b > 0 for b in given):
+    betas = [math.sqrt(d)] if beta is None else list(beta) if isinstance(beta, Iterable) else [beta]
+    if not betas or not all(is_number(b) and b > 0 for b in betas):
         raise InputError(f"`beta` must be one number > 0 or several; got {beta!r}.")
     if isinstance(rules, str) or not set(rules) <= set(CONTEXT_RULES):
         raise InputError(f"`rules` must be among {', '.join(CONTEXT_RULES)}; got {rules!r}.")
     length = n if reference is None else reference
     if not (is_number(length) and length >= 2):
         raise InputError(f"`reference` must be a number of keys >= 2; got {length!r}.")
-    return GivenKeys(float(n_memories), float(ratio), tuple(float(b) for b in given), float(length), tuple(rules), own)
-
-
-def _heads_of(array: Any, name: str) -> Any:
-    """Return an array as (heads, n, width) float64."""
-    checked = as_array(array, name)
-    if checked.ndim not in (2, 3) or 0 in checked.shape:
-        raise InputError(f"`{name}` must have shape (n, d) or (heads, n, d); got {tuple(checked.shape)}.")
-    require_finite(checked, name, namespace(checked))
-    rows = to_numpy(checked).astype(np.float64)
-    return rows if rows.ndim == 3 else rows[None]
-
-
-def _unit(rows: Any, name: str) -> Any:
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    if not lengths.all():
-        raise InputError(f"`{name}` must not hold zero rows where they are scaled to length one.")
-    return rows / lengths
+    return GivenKeys(float(n_memories), float(ratio), tuple(float(b) for b in betas), float(length), tuple(rules), own)
 
 
 # ---------------------------------------------------------------------- sentences

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from assocmem.lab.extrapolation import Known, capacity_logs, capacity_of
 from assocmem.lab.given import weighed
 from assocmem.lab.plan import LabelledStore
 from assocmem.ruler import GivenRows, RowRatios, quantile
@@ -120,6 +121,17 @@ class Exact:
         if not (low < high and excess(ends[0]) <= 0 < excess(ends[1])):
             return None
         return 1 + math.exp(brentq(excess, *ends, xtol=1e-13, rtol=1e-14))
+
+    def extrapolated(self, threshold: float, statistic: str) -> tuple[Known, list[str]]:
+        """Return the interval of the M at which more rows of one kind reach the threshold, and what speaks against it.
+
+        Without one where σ changes with M, of another statistic than the rms and the median, and of fewer than 4 rows.
+        """
+        n, d_k = self.rows.keys.shape
+        rows = weighed(self.rows, self.one.store, 2)
+        if rows is None or n < 4 or statistic not in capacity_logs(threshold) or self.one.changes_with_n(d_k):
+            return Known(None, None, None), []
+        return capacity_of(rows, threshold, statistic)
 
     def _at(self, m: float) -> tuple[RowRatios, FloatArray]:
         place = m if self.one.changes_with_n(self.rows.keys.shape[-1]) else 0.0

@@ -12,11 +12,12 @@ import numpy as np
 
 from assocmem.contract.errors import AssocmemError
 from assocmem.contract.estimate import Estimate, Statistic
-from assocmem.contract.numbers import bounded, number, stream
+from assocmem.contract.numbers import bounded, interval, number, stream
 from assocmem.contract.results import Row
 from assocmem.inputs import value_law
 from assocmem.lab.exact import FARTHEST, Exact
 from assocmem.lab.explain import effective_sharpness
+from assocmem.lab.extrapolation import Known
 from assocmem.lab.given import Given
 from assocmem.lab.plan import FloatArray, LabelledStore, Trials, row
 from assocmem.lab.rows import Rows
@@ -148,7 +149,7 @@ class Prepared:
         statistic, there, heaviest = known.statistic, found.ratio(top, known.statistic), found.heaviest(top)
         reach = {name: found.crossing(threshold, of, 2, top) for name, of in
                  (("value", statistic), ("p10", "p90"), ("p90", "p10"), ("rms", "rms"))}  # fmt: skip
-        beyond, reason, notes = None, "", []
+        beyond, said, reason, more, notes = None, Known(None, None, None), "", "", list[str]()
         if reach["value"] is None and found.ratio(2, statistic) > threshold:
             endless = math.isinf(found.log_ratio(2, statistic))
             first = "infinite: a query gives its own row no weight" if endless else bounded(found.ratio(2, statistic))
@@ -157,7 +158,13 @@ class Prepared:
         elif reach["value"] is None:
             beyond = found.crossing(threshold, statistic, top, FARTHEST)
             all_of = "all the rows there are" if top == len(self.kept) else "the largest that was measured"
-            more = "" if beyond is None else f"; rows of the same kind would reach it near M = {number(round(beyond))}"
+            if beyond is not None:
+                said, doubts = found.extrapolated(threshold, statistic)
+                span = "" if said.low is None else f" ({interval(said.low, said.high)})"
+                more = (
+                    f"; extrapolated to more rows of the same kind it is reached near M = {number(round(beyond))}{span}"
+                )
+                notes += doubts
             reason = f"not reached below M = {top:,}, {all_of}; the ratio there is {bounded(there)}{more}"
         if heaviest > HEAVY:
             notes.append(f"one query holds {heaviest:.0%} of the mean square at M = {top:,}: the rms speaks of it")
@@ -174,6 +181,7 @@ class Prepared:
         return row(
             one, capacity, **base, quantity="capacity", threshold=threshold, largest_m=capacity.largest_m,
             ratio_there=capacity.ratio_there, right_there=right, definition=known.definition, beyond=beyond,
+            beyond_low=said.low, beyond_high=said.high,
             p10=reach["p10"], p90=reach["p90"], rms=reach["rms"],
             note="; ".join(filter(None, [*notes, self._sharp(base["beta"])])),
         )  # fmt: skip
@@ -223,15 +231,16 @@ class Prepared:
             found = replace(found, reason=reason)
         return rows, row(
             one, found, **base, quantity="capacity", threshold=threshold, largest_m=found.largest_m,
-            ratio_there=found.ratio_there, right_there=rows[-1]["right"], definition=found.definition, beyond=None,
-            p10=None, p90=None, rms=None, note="; ".join(filter(None, [found.note, sharp])),
+            ratio_there=found.ratio_there, right_there=rows[-1]["right"], definition=found.definition,
+            **UNKNOWN, note="; ".join(filter(None, [found.note, sharp])),
         )  # fmt: skip
 
     def _sharp(self, beta: float | None) -> str:
         return effective_sharpness(beta, self.lengths, self.kind, own=self.given.asked == "stored keys")
 
 
-NO_CAPACITY: Row = {"quantity": "capacity", "p10": None, "p90": None, "rms": None, "beyond": None}
+UNKNOWN: Row = dict.fromkeys(("p10", "p90", "rms", "beyond", "beyond_low", "beyond_high"))
+NO_CAPACITY: Row = {"quantity": "capacity", **UNKNOWN}
 
 
 def held(found: Estimate) -> Estimate:
