@@ -8,16 +8,44 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array
 from assocmem.contract.recall import Dense, Outcome, Recall, Trace
+from assocmem.contract.settings import COUNT, Help
+from assocmem.contract.traits import Option, Overwrite, Traits
 
 BLOCK_NUMBERS = 2**20
 """Overlaps of queries with patterns that are held at once."""
+
+Updates: TypeAlias = Annotated[
+    Literal["asynchronous", "synchronous"], Help("units move one after the other in a sweep, or all at once")
+]
+Readout: TypeAlias = Annotated[
+    Literal["sums", "signs"], Help("recall the sums over the values, or their signs (values +1 and -1)")
+]
+Sweeps: TypeAlias = Annotated[int, COUNT, Help("most sweeps of a recall; its option `steps` takes another number")]
+"""The settings that networks of units +1 and -1 have."""
+
+
+def unit_traits(
+    updates: str, readout: str, steps: int, overwrite: Overwrite, *, permutation_invariant: bool = True,
+    keeps_pairs: bool = False,
+) -> Traits:  # fmt: skip
+    """Return the traits of a network of units: keys of signs, linear in the values unless their signs are recalled.
+
+    overwrite: of its sums; signs average.
+    """
+    sums = readout == "sums"
+    return Traits(
+        linear_in_values="shared" if sums else "no", permutation_invariant=permutation_invariant,
+        overwrite=overwrite if sums else "averages", constant_size=not keeps_pairs, keeps_pairs=keeps_pairs,
+        keys="signs", values="any" if sums else "signs", energy_falls=updates == "asynchronous",
+        options=(Option("steps", "most sweeps over the units", steps, low=1, whole=True),),
+    )  # fmt: skip
 
 
 def settle(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from annotated_types import Interval
 
@@ -16,12 +16,24 @@ from assocmem.contract.errors import RecallOverflowError
 from assocmem.contract.form import Form, Iterated, KernelSum
 from assocmem.contract.recall import Ask, Dense, Recall
 from assocmem.contract.register import register
-from assocmem.contract.settings import COUNT, Help
+from assocmem.contract.settings import Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Capabilities, Option, Source, Traits
+from assocmem.contract.traits import Capabilities, Source, Traits
 from assocmem.kernels.attention import attend, attention_weights
-from assocmem.kernels.attractors import beyond_rounding, in_blocks, same_bits, settle, spread, sweep, unmoved
+from assocmem.kernels.attractors import (
+    Readout,
+    Sweeps,
+    Updates,
+    beyond_rounding,
+    in_blocks,
+    same_bits,
+    settle,
+    spread,
+    sweep,
+    unit_traits,
+    unmoved,
+)
 from assocmem.kernels.weighted_sum import summed
 from assocmem.maps.activations import Exp, PowerStep, power_step
 
@@ -30,30 +42,17 @@ from assocmem.maps.activations import Exp, PowerStep, power_step
 class _Dense(Store):
     """Units s in {+1, -1} in the energy -sum_i F(k_i.s), read by listening units."""
 
-    updates: Annotated[
-        Literal["asynchronous", "synchronous"], Help("units move one after the other in a sweep, or all at once")
-    ] = "asynchronous"
-    readout: Annotated[
-        Literal["sums", "signs"], Help("recall the sums over the values, or their signs (values +1 and -1)")
-    ] = "sums"
-    steps: Annotated[int, COUNT, Help("most sweeps of a recall; its option `steps` takes another number")] = 100
+    updates: Updates = "asynchronous"
+    readout: Readout = "sums"
+    steps: Sweeps = 100
 
     cost = Cost(D_K + D_V, N * (2 * D_K + D_V), note="recall: every sweep, of which it takes a few")
 
     @cached_property
     def traits(self) -> Traits:
         """Keys of signs; recall is linear in the values unless their signs are taken."""
-        sums = self.readout == "sums"
-        return Traits(
-            linear_in_values="shared" if sums else "no",
-            permutation_invariant=True,
-            overwrite="adds" if sums and not self._normalised() else "averages",
-            constant_size=False,
-            keeps_pairs=True,
-            keys="signs",
-            values="any" if sums else "signs",
-            energy_falls=self.updates == "asynchronous",
-            options=(Option("steps", "most sweeps over the units", self.steps, low=1, whole=True),),
+        return unit_traits(
+            self.updates, self.readout, self.steps, "averages" if self._normalised() else "adds", keeps_pairs=True
         )
 
     @cached_property

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, transpose
@@ -14,11 +13,20 @@ from assocmem.contract.cost import D_K, D_V, Cost
 from assocmem.contract.form import Form, Iterated, KernelSum
 from assocmem.contract.recall import Ask, Recall
 from assocmem.contract.register import Variant, register
-from assocmem.contract.settings import COUNT, Help
 from assocmem.contract.state import State
 from assocmem.contract.store import Store
-from assocmem.contract.traits import Capabilities, Option, Overwrite, Source, Traits
-from assocmem.kernels.attractors import beyond_rounding, same_bits, settle, spread, sweep
+from assocmem.contract.traits import Capabilities, Overwrite, Source, Traits
+from assocmem.kernels.attractors import (
+    Readout,
+    Sweeps,
+    Updates,
+    beyond_rounding,
+    same_bits,
+    settle,
+    spread,
+    sweep,
+    unit_traits,
+)
 from assocmem.kernels.least_squares import LeastSquaresStore
 from assocmem.kernels.linear_systems import solve, tolerance
 from assocmem.maps.activations import Linear
@@ -43,29 +51,17 @@ HOPFIELD = Source(
 class _Network(Store):
     """Units s in {+1, -1} with symmetric weights W and none on themselves, read by listening units of weights U."""
 
-    updates: Annotated[
-        Literal["asynchronous", "synchronous"], Help("units move one after the other in a sweep, or all at once")
-    ] = "asynchronous"
-    readout: Annotated[
-        Literal["sums", "signs"], Help("recall the sums over the values, or their signs (values +1 and -1)")
-    ] = "sums"
-    steps: Annotated[int, COUNT, Help("most sweeps of a recall; its option `steps` takes another number")] = 100
+    updates: Updates = "asynchronous"
+    readout: Readout = "sums"
+    steps: Sweeps = 100
 
     equation = "f(x) = U s*, s* the end of s <- sign(W s) from s = x"
 
     @cached_property
     def traits(self) -> Traits:
         """Keys of signs; recall is linear in the values unless their signs are taken."""
-        sums = self.readout == "sums"
-        return Traits(
-            linear_in_values="shared" if sums else "no",
-            permutation_invariant=self._any_order(),
-            overwrite=self._overwrite() if sums else "averages",
-            constant_size=True,
-            keys="signs",
-            values="any" if sums else "signs",
-            energy_falls=self.updates == "asynchronous",
-            options=(Option("steps", "most sweeps over the units", self.steps, low=1, whole=True),),
+        return unit_traits(
+            self.updates, self.readout, self.steps, self._overwrite(), permutation_invariant=self._any_order()
         )
 
     def _any_order(self) -> bool:
