@@ -18,8 +18,8 @@ from assocmem.contract.recall import Dense, Outcome, Recall, Trace
 from assocmem.contract.settings import COUNT, Help
 from assocmem.contract.traits import Option, Overwrite, Traits
 
-BLOCK_NUMBERS = 2**20
-"""Overlaps of queries with patterns that are held at once."""
+BLOCK_NUMBERS = 2**16
+"""Overlaps of queries with patterns that are held at once: they stay in a core's cache from unit to unit."""
 
 Updates: TypeAlias = Annotated[
     Literal["asynchronous", "synchronous"], Help("units move one after the other in a sweep, or all at once")

@@ -125,8 +125,8 @@ class SlotTableStore(TableStore):
         self.check_ids(keys, "keys")
         return {**state.arrays, "values": added(state["values"], self._parts(state, keys, values))}
 
-    def _parts(self, state: State, keys: Array, values: Array) -> Iterator[tuple[Array, Array]]:
-        """Yield ids (*batch, b, K) and what is added to their rows (*batch, b, K, d_v), block by block."""
+    def _parts(self, state: State, keys: Array, values: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield ids (*batch, b, K), shares (*batch, b, K, c) and values (*batch, b, d_v), block by block."""
         xp, count, step = state.xp, int(keys.shape[-2]), FIRST_BLOCK
         start = 0
         while start < count:
@@ -135,7 +135,7 @@ class SlotTableStore(TableStore):
             same = xp.astype(ids[..., :, None] == ids[..., None, :], weights.dtype)
             length = xp.sum((same @ weights) * weights, axis=(-2, -1)) / max(1, int(weights.shape[-1]))
             share = weights / xp.where(length > 0, length, xp.ones_like(length))[..., None, None]
-            yield ids, share * values[..., at, None, :]
+            yield ids, share, values[..., at, :]
             start, wide = at.stop, int(ids.shape[-1])
             step = max(1, BLOCK_NUMBERS // (math.prod(state.batch) * wide * max(wide, state.d_v) or 1))
 
@@ -178,28 +178,43 @@ def everywhere(state: State, array: np.ndarray[tuple[int, ...], np.dtype[np.floa
     return state.xp.broadcast_to(own, (*state.batch, *array.shape))
 
 
-def added(table: Array, parts: Iterable[tuple[Array, Array]]) -> Array:
-    """Return table (*batch, S, d) with rows (*batch, m, K, d) added to its rows ids (*batch, m, K), part by part."""
+def added(table: Array, parts: Iterable[tuple[Array, Array, Array]]) -> Array:
+    """Return table (*batch, S, d) with shares (*batch, m, K, c) * values (*batch, m, d) added to its rows.
+
+    ids (*batch, m, K) say which; c is 1 or d.
+    """
     xp, batch, (slots, d) = ar.namespace(table), tuple(table.shape[:-2]), table.shape[-2:]
     items = math.prod(batch)
     out = xp.reshape(table, (items * int(slots), int(d)))
     out = out.copy() if type(out) is np.ndarray else out
-    for ids, rows in parts:
+    for ids, shares, values in parts:
         offsets = xp.reshape(xp.arange(items, device=ar.device_of(ids)), (*batch, 1, 1)) * int(slots)
         at = xp.reshape(ids + offsets, (-1,))
-        out = _sum_into(out, at, xp.reshape(rows, (math.prod(ids.shape), int(d))))
+        if type(out) is np.ndarray and shares.shape[-1] == 1:
+            _sum_into(out, at, shares.reshape(-1), values.reshape(math.prod(ids.shape[:-1]), int(d)))
+        elif type(out) is np.ndarray:
+            rows = (shares * values[..., None, :]).reshape(math.prod(ids.shape), int(d))
+            _sum_into(out, at, np.ones(len(rows), rows.dtype), rows)
+        else:
+            out = _summed(out, at, xp.reshape(shares * values[..., None, :], (math.prod(ids.shape), int(d))))
     return xp.reshape(out, table.shape)
 
 
-def _sum_into(out: Array, at: Array, rows: Array) -> Array:
-    """Return `out` with rows added: NumPy's in place, as it is a copy already."""
+def _sum_into(out: Array, at: Array, shares: Array, rows: Array) -> None:
+    """Add shares (N,) times rows (R, d), each row for N / R shares in turn, to the rows `at` of out, in place."""
+    from scipy.sparse import csr_array  # takes as long to import as all of assocmem
+
+    order = np.argsort(at, kind="stable")
+    places, begins = np.unique(at[order], return_index=True)
+    if len(places):
+        each = len(at) // len(rows)
+        sums = csr_array((shares[order], order // each, np.append(begins, len(at))), shape=(len(places), len(rows)))
+        out[places] += sums @ rows
+
+
+def _summed(out: Array, at: Array, rows: Array) -> Array:
+    """Return `out` with rows added."""
     xp = ar.namespace(out)
-    if type(out) is np.ndarray:
-        order = np.argsort(at, kind="stable")
-        places, begins = np.unique(at[order], return_index=True)
-        if len(places):
-            out[places] += np.add.reduceat(rows[order], begins, axis=0)
-        return out
     if array_api_compat.is_torch_array(out):
         return out.index_add(0, at, rows)
     # Any library can multiply by a matrix of zeros and ones, and differentiate it.

@@ -306,14 +306,14 @@ def power_step(z: Array, unit: Any, power: int, *, rectified: bool = False) -> A
     The odd terms of the binomial series, all of one sign and with whole coefficients. With |z| and unit at most 1
     nothing leaves the range of float32 up to power 100. rectified: F(z) = max(0, z)^power.
     """
-    square, total = z * z, power * namespace(z).ones_like(z)
+    xp, square = namespace(z), z * z
+    total = power * (square if power > 2 else xp.ones_like(z))
     for j in range(3, power + 1, 2):
-        total = total * square + math.comb(power, j) * unit ** (j - 1)
+        total = (total if j == 3 else total * square) + math.comb(power, j) * unit ** (j - 1)
     if power % 2 == 0:
         total = total * z
     if not rectified:
         return total
-    xp = namespace(z)
     edge = xp.maximum(z + unit, xp.zeros_like(z)) ** power / (2 * unit)
     return xp.where(z >= unit, total, edge)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
@@ -83,20 +84,20 @@ class _Dense(Store):
         if not state.n:
             values = state.xp.zeros((*start.shape[:-1], state.d_v), dtype=start.dtype, device=state.device)
             return unmoved(values, start, "trace" in ask.want)
-        return in_blocks(start, state.n, lambda x: self._settled(state, x, ask))
+        network = _Pulls(ar.contiguous(transpose(state["keys"])), self._pull)
+        return in_blocks(start, state.n, lambda x: self._settled(state, network, x, ask))
 
-    def _settled(self, state: State, start: Array, ask: Ask) -> Recall:
-        keys = state["keys"]
-        network, at_once = _Pulls(keys, self._pull), self.updates == "synchronous"
+    def _settled(self, state: State, network: _Pulls, start: Array, ask: Ask) -> Recall:
+        at_once, columns = self.updates == "synchronous", network.columns
         s, trace = settle(
             start,
             lambda s: sweep(s, network, at_once=at_once),
             same_bits,
             ask.options["steps"],
-            (lambda s: self._energy(s @ transpose(keys), state.d_k)) if "trace" in ask.want else None,
+            (lambda s: self._energy(s @ columns, state.d_k)) if "trace" in ask.want else None,
         )
         if self.readout == "signs":
-            xp, pulls = state.xp, self._pull(s @ transpose(keys))
+            xp, pulls = state.xp, self._pull(s @ columns)
             sums, absolute = pulls @ state["values"], xp.sum(xp.abs(pulls), axis=-1, keepdims=True)
             return Recall(xp.sign(beyond_rounding(sums, absolute, state.n)), trace=trace)
         return replace(self._sums(state, s, ask), mass=None, trace=trace)
@@ -114,21 +115,22 @@ class _Dense(Store):
 
 @dataclass(frozen=True)
 class _Pulls:
-    """Local fields sum_i k_i pull(overlap of the other units with k_i)."""
+    """Local fields sum_i k_i pull(overlap of the other units with k_i); columns (..., d, n): the keys, unit by unit."""
 
-    keys: Array
-    pull: Any
+    columns: Array
+    pull: Callable[[Array], Array]
 
     def carried(self, s: Array) -> Array:
-        return s @ transpose(self.keys)
+        return s @ self.columns
 
     def field(self, carried: Array, i: int, bit: Array) -> Array:
-        xp, own = ar.namespace(carried), self.keys[..., None, :, i]
-        pulls = self.pull(carried - own * bit[..., None])
-        return beyond_rounding(xp.sum(own * pulls, axis=-1), xp.sum(xp.abs(pulls), axis=-1), int(own.shape[-1]))
+        xp, own = ar.namespace(carried), self.columns[..., i, :]
+        pulls = self.pull(carried - own[..., None, :] * bit[..., None])
+        sums = (pulls @ own[..., None])[..., 0]
+        return beyond_rounding(sums, xp.sum(xp.abs(pulls), axis=-1), int(own.shape[-1]))
 
     def moved(self, carried: Array, i: int, change: Array) -> Array:
-        return carried + self.keys[..., None, :, i] * change[..., None]
+        return carried + self.columns[..., None, i, :] * change[..., None]
 
 
 @dataclass(frozen=True)
