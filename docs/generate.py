@@ -42,23 +42,30 @@ def store_table() -> str:
     return "\n".join(lines)
 
 
+HELP = """
+import sys
+from assocmem.cli import run
+names, sys.argv = sys.argv[1:], ["assocmem"]
+run(["--help"])
+for name in names:
+    print(end="\\f")
+    run([name, "--help"])
+"""
+
+
 def command_help() -> str:
     """Return `assocmem --help` and the help of every command as Markdown."""
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-
-    def ask(*words: str) -> str:
-        command = [sys.executable, "-m", "assocmem", *words, "--help"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        text = "\n".join(line.rstrip() for line in done.stdout.replace("python -m assocmem", "assocmem").splitlines())
-        return f"```\n{text.strip()}\n```"
-
     from typer.main import get_command
 
     from assocmem.cli import app
 
     names = sorted(get_command(app).commands)  # type: ignore[attr-defined]
-    parts = [ask()] + [f"## {name}\n\n{ask(name)}" for name in names]
-    return "\n\n".join(parts)
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    command = [sys.executable, "-c", HELP, *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    first, *others = ("\n".join(map(str.rstrip, part.strip().splitlines())) for part in done.stdout.split("\f"))
+    parts = [f"## {name}\n\n```\n{text}\n```" for name, text in zip(names, others, strict=True)]
+    return "\n\n".join([f"```\n{first}\n```", *parts])
 
 
 def settings_stub() -> str:

@@ -259,23 +259,22 @@ def test_a_docstring_in_another_form_is_refused(right, wrong, fault):
     assert any(fault in said for said in told.faults("assocmem.twice", twice)), told.faults("assocmem.twice", twice)
 
 
+@cache
+def parsed():
+    """Return the syntax of every module of the package, and every class at the top of one by its name."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+    return trees, {one.name: one for tree in trees.values() for one in tree.body if isinstance(one, ast.ClassDef)}
+
+
 def documented_in_bases(node):
     """Return the names of methods that have a docstring in the bases of a class of the package."""
-    classes = {
-        one.name: one for path in SOURCE.rglob("*.py") for one in parsed(path).body if isinstance(one, ast.ClassDef)
-    }
     found = set()
     for base in node.bases:
-        if (parent := classes.get(getattr(base, "id", ""))) is not None:
+        if (parent := parsed()[1].get(getattr(base, "id", ""))) is not None:
             found |= documented_in_bases(parent)
             found |= {m.name for m in parent.body if isinstance(m, ast.FunctionDef) and ast.get_docstring(m)}
             found |= {m.target.id for m in parent.body if isinstance(m, ast.AnnAssign)}  # told in the class's docstring
     return found
-
-
-@cache
-def parsed(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def test_every_public_name_and_module_has_a_docstring():
@@ -291,10 +290,9 @@ def test_every_public_name_and_module_has_a_docstring():
                 if isinstance(node, ast.ClassDef):
                     look(node, f"{where}: {node.name}", documented_in_bases(node))
 
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path, tree in parsed()[0].items():
         if "static" in path.parts:
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
         where = str(path.relative_to(SOURCE))
         if ast.get_docstring(tree) is None:
             missing.append(where)
