@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +15,12 @@ from assocmem import Capabilities, Extra, InputError, Store, Traits, make_store
 from assocmem.checks.contract import check
 from assocmem.contract.numbers import stream
 from assocmem.lab.capacity import capacity
+from assocmem.lab.compare import compare
 from assocmem.lab.extras import drawn_extras
+from assocmem.lab.keys import Keys
+from assocmem.lab.measure import measure
+from assocmem.lab.precision import Rounding
+from assocmem.lab.retrieval import retrieval_capacities
 from assocmem.lab.run import curves
 from assocmem.stores.function import FunctionStore, _Tried, measured_traits
 from trained import needed
@@ -350,6 +356,60 @@ def test_delta_net_is_measured_at_its_default_unless_told_otherwise():
     assert weak.measured.value != plain.measured.value
     assert plain.prediction.reason != weak.prediction.reason
     assert weak.prediction.reason == "no formula where extras are given"
+
+
+LAWS = {"its own law": ({}, 0.5), "a wider one": ({"gate": (0.25, 1.0)}, 0.25), "a number": ({"gate": 0.8}, 1.0)}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_room_draws_extras_by_their_law(monkeypatch, law):
+    # The square of the ratio is (M - 1)/d times E g^2 E 1/g^2, which is `more` for a gate uniform in [low, 1].
+    given, low = LAWS[law]
+    more, d = (1 + low + low**2) / (3 * low), 16
+    one = Gated(Extra("gate", "a gate", low=0.1, high=1.0, law=(0.5, 1.0)))
+    keys = unit(stream(0, "keys"), 4000, d)
+    shared = {"extras": given, "seed": 1, "workers": 1}
+
+    def near(found, wanted, within):  # fixed seed; about 4 standard errors
+        assert found == pytest.approx(wanted, rel=within)
+
+    measured = measure(keys, stores=[one], memories=[65], trials=60, statistic="rms", **shared).curve[0]
+    near(measured["value"], 2 * np.sqrt(more), 0.05)
+    capacities = {row["label"]: row for row in compare([("g", one), "relu"], 16, quick=True, **shared)}
+    near(capacities["g"]["value"], 1 + 16 / more, 0.15)
+    assert capacities["g"]["extras"] == f"gate {'= 0.8' if low == 1 else f'uniform in [{low:g}, 1]'}"
+    assert capacities["relu"].get("extras") is None
+    monkeypatch.setattr("assocmem.lab.keys.LARGE", 1000)
+    many = curves([one], d, [3000], Keys(4, targets=64), **shared)[0]
+    near(many["value"], np.sqrt(2999 / d * more), 0.1)
+    sums = [row["value"] for row in curves([one], d, [33], Rounding(("float32",), trials=64), d_v=64, **shared)]
+    near(sums[0], np.sqrt(2 * more), 0.1)
+    right = retrieval_capacities([one, ("even", replace(one, given=replace(one.given, law=1.0)))], [d], recalls=256,
+                                 **shared)  # fmt: skip
+    assert (right[0].capacity.value == right[1].capacity.value) == bool(given)
+
+
+def test_extras_like_keys_are_rows_of_the_given_keys():
+    seen = []
+
+    class Rowed(Gated):
+        def put(self, state, keys, values, gate):
+            seen.append(gate)
+            return {"W": state["W"] + values.mT @ keys}
+
+    keys = unit(stream(0, "keys"), 40, 8) * 3
+    measure(keys, stores=[Rowed(Extra("gate", "like a key", ("n", "d_k")))], memories=[20], trials=2, workers=1)
+    rows = {row.tobytes() for row in keys}
+    assert all(row.tobytes() in rows for drawn in seen[-2:] for row in drawn.reshape(-1, 8))
+
+
+def test_a_rule_that_is_measured_warns_once_where_it_was_asked_for():
+    keys = stream(0, "keys").normal(size=(2, 60, 16))
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        found = measure(keys, stores=["delta-net"], trials=4)
+    assert [(str(w.message)[:8], w.filename) for w in heard] == [("DeltaNet", __file__)]
+    assert np.isfinite([row["rms"] for row in found.curve]).all()
 
 
 @pytest.mark.parametrize(

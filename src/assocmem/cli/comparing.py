@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from assocmem.cli.terminal import (
+    ExtraLaws,
     Json,
     MaxMemories,
     Ratio,
@@ -16,6 +17,7 @@ from assocmem.cli.terminal import (
     Stopped,
     Workers,
     count,
+    laws_from,
     made_store,
     parse,
     print_results,
@@ -42,6 +44,7 @@ def compare(
     memories: Annotated[str | None, typer.Option(metavar="16,1k", help="The M of ratios; 2, 4, ... 8,192.")] = None,
     ratio: Ratio = 1.0,
     max_memories: MaxMemories = None,
+    extra: ExtraLaws = [],  # noqa: B006  (typer reads it)
     quick: Annotated[bool, typer.Option("--quick", help="Fewer trials: capacities to about 15 %, not 2 %.")] = False,
     seed: Seed = 0,
     out: Annotated[
@@ -77,8 +80,8 @@ def compare(
                 stores, _numbers("--d-k", d_k, whole=True), cosine=_numbers("--query-cosine", cosine),
                 quantity=quantity,  # type: ignore[arg-type]
                 memories=None if memories is None else [_whole(text) for text in memories.split(",")],
-                threshold=ratio, largest=max_memories, quick=quick, seed=seed, out=out, workers=workers,
-                progress=report, **settings,
+                threshold=ratio, largest=max_memories, extras=laws_from(extra), quick=quick, seed=seed, out=out,
+                workers=workers, progress=report, **settings,
             )  # fmt: skip
     except KeyboardInterrupt as stop:
         left = (

@@ -11,6 +11,7 @@ import typer
 
 from assocmem.cli.terminal import (
     Cosine,
+    ExtraLaws,
     Json,
     MaxMemories,
     Others,
@@ -47,14 +48,7 @@ def capacity(
     sampler: Annotated[str, typer.Option(help="auto, similarities or keys.")] = "auto",
     statistic: Annotated[str | None, typer.Option(help="Of the ratio over trials: rms, mean or median.")] = None,
     max_memories: MaxMemories = None,
-    extra: Annotated[
-        list[str],
-        typer.Option(
-            "--extra",
-            metavar="NAME=LAW",
-            help="How an extra of write is drawn: a number, LOW:HIGH for uniform, or MODULE:FUNCTION of the keys.",
-        ),
-    ] = [],  # noqa: B006  (typer reads it)
+    extra: ExtraLaws = [],  # noqa: B006  (typer reads it)
     precision: Annotated[
         float, typer.Option(help="Wanted half-width of the interval, as a share of the capacity.")
     ] = 0.01,
@@ -161,6 +155,7 @@ def measure(
     max_memories: MaxMemories = None,
     trials: Annotated[int, typer.Option(min=1, help="Random subsets at each M, where stores are sampled.")] = 24,
     asked: Annotated[int, typer.Option(min=1, help="Pairs asked for in each of them.")] = 32,
+    extra: ExtraLaws = [],  # noqa: B006  (typer reads it)
     seed: Seed = 0,
     workers: Workers = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the whole curve as CSV and NDJSON.")] = None,
@@ -196,7 +191,7 @@ def measure(
             array, **files, causal=causal, window=window, drop=dropped, beta=betas, transpose=transpose,
             names=None if names is None else names.split(","),
             stores=chosen, preparation=preparations, normalise=normalise, statistic=statistic, trials=trials,  # type: ignore[arg-type]
-            asked=asked, fit_share=fit_share,
+            asked=asked, fit_share=fit_share, extras=laws_from(extra),
             memories=None if memories is None else [int(count("--memories", part)) for part in memories.split(",")],
             largest=max_memories, threshold=ratio, seed=seed, workers=workers, progress=report, came=came_as(keys),
         )  # fmt: skip

@@ -32,6 +32,14 @@ Width = Annotated[int, typer.Option("--d-k", min=1, help="Key width.")]
 Cosine = Annotated[float, typer.Option("--query-cosine", help="Cosine between queries and stored keys.")]
 Ratio = Annotated[float, typer.Option("--ratio", help="The interference-to-signal ratio that counts as failure.")]
 MaxMemories = Annotated[int | None, typer.Option("--max-memories", min=2, help="Largest M to look at.")]
+ExtraLaws = Annotated[
+    list[str],
+    typer.Option(
+        "--extra",
+        metavar="NAME=LAW",
+        help="How an extra of write is drawn: a number, LOW:HIGH for uniform, or MODULE:FUNCTION of the keys.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random streams.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Threads; by default all cores.")]
 Others = Annotated[

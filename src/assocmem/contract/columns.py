@@ -114,6 +114,7 @@ COLUMNS = {
                             heading="numbers held"),
     "multiply_adds": Column("multiply-adds of one recall there, null where the store does not say", "", "count",
                             heading="multiply-adds"),
+    "extras": Column("how the further arrays of its writes were drawn, empty where there are none"),
     "code": Column("mark of the store's class, settings and own source"),
     "right": Column("share of recalls whose largest inner product is with the right one of all M stored values (random "
                     "ones where none are given); of exact rows at the largest M only", "", "share"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import sysconfig
 import traceback
 import warnings
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +79,33 @@ class RoundingWarning(UserWarning):
     """A state rounds off what recalls need, or goes on in another dtype than it was saved in."""
 
 
+_kept: ContextVar[dict[str, tuple[str, type[Warning]]] | None] = ContextVar("_kept", default=None)
+
+
+class ToldOnce:
+    """Context whose warnings are given at its end, one of those that differ in their numbers alone.
+
+    For work that writes many times. Nested ones leave it to the outermost; threads take part that run in a copy of its
+    context (`kernels.compute.run_tasks`).
+    """
+
+    def __enter__(self) -> None:
+        self._token = _kept.set({}) if _kept.get() is None else None
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            kept = _kept.get()
+            _kept.reset(self._token)
+            for message, kind in (kept or {}).values():
+                warn(message, kind)
+
+
 def warn(message: str, kind: type[Warning]) -> None:
     """Give a warning at the line that called into the package."""
+    kept = _kept.get()
+    if kept is not None:
+        kept.setdefault(re.sub(r"\d\S*", "#", message), (message, kind))
+        return
     level, frame = 3, sys._getframe(1)
     while (frame := frame.f_back) and Path(frame.f_code.co_filename).is_relative_to(_PACKAGE):  # type: ignore[assignment]
         level += 1

@@ -13,11 +13,12 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from assocmem.contract.errors import InputError
+from assocmem.contract.errors import InputError, ToldOnce
 
 Workers: TypeAlias = int | Executor | None
 """A number of threads (1: none, in this thread), None for one a core, or any executor (it is left open)."""
@@ -172,7 +173,7 @@ def run_tasks(
     if isinstance(workers, bool) or not (workers is None or (isinstance(workers, int) and workers >= 1)):
         raise InputError(f"`workers` must be a whole number >= 1, an Executor or None; got {workers!r}.")
     count = min(workers or cores(), len(tasks))
-    with one_blas_thread:
+    with one_blas_thread, ToldOnce():
         if count > 1:
             with ThreadPoolExecutor(count) as pool:
                 return _gather(pool, function, tasks, progress, keep)
@@ -190,7 +191,11 @@ def _gather(
     pool: Executor, function: Callable[[Task], Result], tasks: Sequence[Task], progress: Progress | None,
     keep: Callable[[int, Result], None] | None,
 ) -> list[Result]:  # fmt: skip
-    futures: list[Future[Result]] = [pool.submit(_alone, function, task) for task in tasks]
+    here = isinstance(pool, ThreadPoolExecutor)
+    futures: list[Future[Result]] = [
+        pool.submit(copy_context().run, _alone, function, task) if here else pool.submit(_alone, function, task)
+        for task in tasks
+    ]
     places = {future: i for i, future in enumerate(futures)}
     try:
         for count, future in enumerate(as_completed(futures), 1):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from assocmem import theory
-from assocmem.contract.errors import AssocmemError, InputError, place_of
+from assocmem.contract.errors import AssocmemError, InputError, ToldOnce, place_of
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.numbers import checked_cosine, interval, is_number, is_whole, number
 from assocmem.contract.results import Row
@@ -185,7 +185,8 @@ def capacity(
     search = _Search(
         one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, budget, extras, workers, progress
     )
-    curve = search.by_keys() if by_keys else search.by_similarities()
+    with ToldOnce():
+        curve = search.by_keys() if by_keys else search.by_similarities()
     found = search.crossing(curve)
     notes = [found.note]
     if by_keys:

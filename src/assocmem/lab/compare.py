@@ -25,6 +25,7 @@ from assocmem.contract.numbers import checked_cosine, interval, is_whole, number
 from assocmem.contract.results import TABLES, Results, Row, as_json, header_for, plain, setting
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.capacity import capacity
+from assocmem.lab.extras import NO_EXTRAS, Extras, check_names, in_words, taken_by
 from assocmem.lab.keys import Keys
 from assocmem.lab.plan import LabelledStore, StoreLike, labelled
 from assocmem.lab.requirements import numbers_held
@@ -61,7 +62,7 @@ class How:
     """How every cell is measured; one comparison has one.
 
     quantity; memories, the M of ratios; threshold, precision, largest of capacities; recalls of retrievals; trials and
-    streams of ratios; d_v and seed of all.
+    streams of ratios; d_v, seed and laws of extras of all.
     """
 
     quantity: Quantity
@@ -74,6 +75,12 @@ class How:
     streams: int
     d_v: int
     seed: int
+    extras: Extras
+
+    def told(self) -> dict[str, Any]:
+        """Return all of it for a file: of extras no laws, which stand in each row."""
+        found: dict[str, Any] = plain(replace(self, extras={}))
+        return found
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,7 @@ def compare(
     threshold: float = 1.0,
     largest: int | None = None,
     d_v: int = 64,
+    extras: Extras = NO_EXTRAS,
     quick: bool = False,
     seed: int = 0,
     out: str | os.PathLike[str] | None = None,
@@ -129,6 +137,8 @@ def compare(
         The M >= 2 up to which capacities are looked for; see `capacity`.
     d_v : int
         Width of the values (of a retrieval d_k).
+    extras : mapping, optional
+        Laws of the further arrays that writes take, by name, for the stores that take them; see `capacity`.
     quick : bool
         Fewer trials: intervals of capacities about 15 % of M in place of 2 %.
     seed : int
@@ -173,16 +183,18 @@ def compare(
     began = time.perf_counter()
     how = How(
         _one_of(quantity), _memories(memories, quick), threshold, 0.15 if quick else 0.02, largest,
-        256 if quick else 2048, 4 if quick else 16, 10 if quick else 100, d_v, seed,
+        256 if quick else 2048, 4 if quick else 16, 10 if quick else 100, d_v, seed, extras,
     )  # fmt: skip
     variants, said = _variants(stores, settings)
+    if extras:
+        check_names([one.store for one in variants], extras)
     cosines = tuple(checked_cosine(c) for c in _several("cosine", cosine))
     if how.quantity == "retrieval" and cosines != (1.0,):
         raise InputError(f"`cosine` of a retrieval must be 1: queries are stored keys; got {cosines}.")
     cells = _grid(variants, _several("d_k", d_k), cosines)
     folder = None if out is None else Path(out)
     kept = _saved(folder, extend, how)
-    stale = {c.place for c in cells if (old := _cell_of(kept, c)) and old[0].get("code") != code_of(c.one)}
+    stale = {c.place for c in cells if (old := _cell_of(kept, c)) and old[0].get("code") != code_of(c.one, extras)}
     for label in dict.fromkeys(label for label, *_ in stale):
         said.append(f"{label} is not what it was when it was saved, and is measured anew.")
     done = {_place(row) for row in kept if row.get("n_trials")} - stale
@@ -283,11 +295,13 @@ def _grid(variants: Sequence[LabelledStore], widths: Sequence[Any], cosines: Seq
     return cells
 
 
-def code_of(one: LabelledStore) -> str:
-    """Return a mark of a store's class and settings, and of its source where it is a user's own."""
+def code_of(one: LabelledStore, extras: Extras = NO_EXTRAS) -> str:
+    """Return a mark of a store's class, settings and given laws of extras, and of its source where it is a user's."""
     kind, values = type(one.store), one.store.settings()
     parts = [kind.__module__, kind.__qualname__, as_json({name: setting(value) for name, value in values.items()})]
-    for part in [kind, *values.values()]:
+    given = taken_by([one.store], extras)
+    parts += [in_words(one.store, given)] if given else []
+    for part in [kind, *values.values(), *given.values()]:
         code = getattr(part, "func", part)
         if callable(code) and not str(getattr(code, "__module__", "")).startswith("assocmem."):
             try:
@@ -302,9 +316,11 @@ def code_of(one: LabelledStore) -> str:
 
 def cell_rows(how: How, cell: Cell) -> list[Row]:
     """Return the rows of one cell; where the store refuses or fails, one that says why."""
-    one, mark = cell.one, {"d_k": cell.d_k, "cosine": cell.cosine, "code": code_of(cell.one)}
+    one, mark = cell.one, {"d_k": cell.d_k, "cosine": cell.cosine, "code": code_of(cell.one, how.extras)}
+    drawn = in_words(one.store, how.extras)
+    beside = mark | ({"extras": drawn} if drawn else {})
     try:
-        rows = [row | mark | _beside(one, how, row) for row in MEASURED[how.quantity](cell, how)]
+        rows = [row | beside | _beside(one, how, row) for row in MEASURED[how.quantity](cell, how)]
     except (Exception, SystemExit) as error:  # noqa: BLE001  a store may do anything, and the other cells go on
         told = (
             str(error) if isinstance(error, AssocmemError) else f"{type(error).__name__}: {error} ({place_of(error)})"
@@ -317,7 +333,7 @@ def cell_rows(how: How, cell: Cell) -> list[Row]:
 def _capacity(cell: Cell, how: How) -> list[Row]:
     found = capacity(
         cell.one, cell.d_k, seed=how.seed, threshold=how.threshold, cosine=cell.cosine, largest=how.largest,
-        d_v=how.d_v, precision=how.precision, workers=1,
+        d_v=how.d_v, precision=how.precision, extras=taken_by([cell.one.store], how.extras), workers=1,
     )  # fmt: skip
     return [found.row()]
 
@@ -325,11 +341,13 @@ def _capacity(cell: Cell, how: How) -> list[Row]:
 def _ratio(cell: Cell, how: How) -> list[Row]:
     sampler = Keys(how.trials) if cell.one.sigma(cell.d_k, 2) is None else Similarities(how.streams)
     shared: dict[str, Any] = {"seed": how.seed, "cosines": (cell.cosine,), "d_v": how.d_v, "workers": 1}
+    shared["extras"] = taken_by([cell.one.store], how.extras)
     return curves([cell.one], cell.d_k, how.memories, sampler, **shared)
 
 
 def _retrieval(cell: Cell, how: How) -> list[Row]:
     shared: dict[str, Any] = {"recalls": how.recalls, "largest": how.largest, "seed": how.seed, "workers": 1}
+    shared["extras"] = taken_by([cell.one.store], how.extras)
     return [retrieval_capacities([cell.one], [cell.d_k], **shared)[0].row()]
 
 
@@ -370,7 +388,7 @@ def _saved(folder: Path | None, extend: Results | str | os.PathLike[str] | None,
     if path is not None and path.exists():
         found.append((Results.load(path), str(path)))
     for earlier, where in found:
-        before, now = (earlier.header.get("config") or {}).get("how"), plain(how)
+        before, now = (earlier.header.get("config") or {}).get("how"), how.told()
         if not isinstance(before, Mapping):
             raise InputError(f"{where} is no comparison, so that it cannot be extended: {earlier!r}.")
         for name in ("quantity", "seed", *COUNTS[how.quantity]):
@@ -392,7 +410,7 @@ def _results(
     places = sorted(table, key=lambda place: (labels.index(place[0]), place[1], -place[2]))
     rows = tuple(dict(row) for place in places for row in table[place])
     exponents = [] if how.quantity == "ratio" else list(_with_exponents(rows))
-    header = header_for(config={"how": how}, seed=how.seed, seconds=seconds, definitions=meanings(rows) | WORDS)
+    header = header_for(config={"how": how.told()}, seed=how.seed, seconds=seconds, definitions=meanings(rows) | WORDS)
     words = [_sentence(rows, places, how), *exponents, *said]
     return Results(NAME, rows, header | {"words": words, "table": list(TABLE)})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from assocmem.contract.errors import AssocmemError, InputError, defined_at, place_of
 from assocmem.contract.numbers import is_number, stream
+from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.contract.traits import Extra, ExtraLaw
 from assocmem.inputs import Law, key_law
@@ -22,7 +23,7 @@ LIKE_KEYS = "rows like the keys"
 
 def drawn_extras(
     store: Store, keys: FloatArray, d_v: int, given: Extras = NO_EXTRAS, *, law: str | Law = "sphere",
-    seed: int, trial: int,
+    seed: int, trial: int | tuple[int, ...],
 ) -> dict[str, FloatArray]:  # fmt: skip
     """Return the extras that a write of these keys is given, by the law that each has.
 
@@ -36,7 +37,7 @@ def drawn_extras(
     given : mapping
         The user's laws by name, before the store's own; those of other stores' extras are passed over.
     law, seed, trial
-        Law of the keys, and the random stream.
+        Law of the keys, and the random stream: of a trial, or of a part of one.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def drawn_extras(
         if how is None:
             continue
         shape = (*keys.shape[:-2], *(sizes[axis] if isinstance(axis, str) else axis for axis in extra.shape))
-        rng = stream(seed, extra.name, trial)
+        rng = stream(seed, extra.name, *(trial if isinstance(trial, tuple) else (trial,)))
         if how == LIKE_KEYS:
             rows = key_law(law).draw(rng, int(np.prod(shape[:-1])), shape[-1]).reshape(shape)
         elif callable(how):
@@ -64,6 +65,16 @@ def drawn_extras(
             rows = rng.uniform(*how, shape) if isinstance(how, tuple) else np.full(shape, float(how))
         found[extra.name] = rows.astype(keys.dtype)
     return found
+
+
+def part(store: Store, pairs: Pairs, at: slice) -> Pairs:
+    """Return some of the pairs, with their extras; those of a whole write stay as they are."""
+    axes = {e.name: len(e.shape) for e in store.traits.extras if e.per_pair}
+    extras = {
+        name: x[(..., at, *(slice(None),) * (axes[name] - 1))] if name in axes else x
+        for name, x in pairs.extras.items()
+    }
+    return Pairs(pairs.keys[..., at, :], pairs.values[..., at, :], extras=extras)
 
 
 def law_of(store: Store, extra: Extra, given: Extras = NO_EXTRAS) -> ExtraLaw | str | None:
@@ -84,7 +95,7 @@ def law_of(store: Store, extra: Extra, given: Extras = NO_EXTRAS) -> ExtraLaw | 
     )
 
 
-def check_names(stores: list[Store], given: Extras) -> None:
+def check_names(stores: Sequence[Store], given: Extras) -> None:
     """Refuse a law for an extra that none of the stores takes."""
     known = list(dict.fromkeys(extra.name for store in stores for extra in store.traits.extras))
     for name in given:
@@ -94,9 +105,10 @@ def check_names(stores: list[Store], given: Extras) -> None:
             raise InputError(f"`extras` names {name!r}, which {names} has no use for; {takes}.")
 
 
-def takes_any(store: Store, given: Extras) -> bool:
-    """Say whether one of the given laws is of an extra that the store takes."""
-    return any(extra.name in given for extra in store.traits.extras)
+def taken_by(stores: Sequence[Store], given: Extras) -> Extras:
+    """Return the given laws of those extras that some of the stores take."""
+    taken = {extra.name for store in stores for extra in store.traits.extras}
+    return {name: law for name, law in given.items() if name in taken}
 
 
 def in_words(store: Store, given: Extras = NO_EXTRAS) -> str:

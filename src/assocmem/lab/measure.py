@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.contract.errors import InputError
+from assocmem.contract.errors import InputError, ToldOnce
 from assocmem.contract.estimate import Statistic
 from assocmem.contract.numbers import is_number, is_whole
 from assocmem.contract.results import Results, Row
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.explain import explain, gathered, set_aside, too_small, zero_rows
+from assocmem.lab.extras import NO_EXTRAS, Extras, check_names, taken_by
 from assocmem.lab.given import Given, given
 from assocmem.lab.plan import LabelledStore, Plan, StoreLike, all_labelled
 from assocmem.lab.prepared import STATISTICS, Prepared
@@ -113,6 +114,7 @@ def measure(
     threshold: float = 1.0,
     fit_share: float = 1 / 3,
     d_v: int = 64,
+    extras: Extras = NO_EXTRAS,
     seed: int = 0,
     workers: Workers = None,
     progress: Progress | None = None,
@@ -180,6 +182,9 @@ def measure(
         In (0, 1).
     d_v : int
         Width of random values.
+    extras : mapping, optional
+        Laws of the further arrays that writes take, by name, as in `assocmem.capacity`; a store that has one is
+        sampled.
     seed : int
         Of subsets, random values and the rows to fit on.
     workers, progress
@@ -218,26 +223,32 @@ def measure(
         causal=causal, window=window, mask=mask, drop=drop, names=names, transpose=transpose, came=came,
     )  # fmt: skip
     _require(heads, kinds, normalise, trials, asked, fit_share, statistic, threshold)
+    if extras:
+        check_names([one.store for one in chosen], extras)
     n = heads.rows.keys.shape[-2]
     how: dict[str, Any] = {"fit": _rows_to_fit(n, fit_share, kinds), "normalise": normalise, "seed": seed}
     grid = partial(_memories_of, None if memories is None else list(memories), largest)
-    task = partial(_exactly, heads, how, grid, chosen, statistic, threshold, d_v)
+    known = [one for one in chosen if not taken_by([one.store], extras)]
+    task = partial(_exactly, heads, how, grid, known, statistic, threshold, d_v)
     places = list(product(range(len(heads.names)), kinds))
     done = run_tasks(task, places, workers=workers, progress=part_of(progress, 0, 2))
     curve: list[Row] = []
     capacities: list[Row] = []
-    for step, (one, ms, found) in enumerate(done):
-        left = tuple(store for store in chosen if found[store.label] is None)
-        if left:
-            sampler = one.sampler(trials, asked)
-            plan = Plan(sampler, left, one.fitted.rank, tuple(ms), seed, statistics=(statistic,), d_v=d_v)
-            drawn = sampler.draw(plan, workers, part_of(progress, len(done) + step, 2 * len(done)))
-            for label, trials_of in groupby(drawn, key=lambda trials: trials.one.label):
-                found[label] = one.sampled(list(trials_of), threshold, seed)
-        for store in chosen:
-            rows, capacity = found[store.label]
-            curve += rows
-            capacities.append(capacity)
+    with ToldOnce():
+        for step, (one, ms, found) in enumerate(done):
+            left = tuple(store for store in chosen if found.get(store.label) is None)
+            if left:
+                sampler, taken = one.sampler(trials, asked), taken_by([store.store for store in left], extras)
+                plan = Plan(
+                    sampler, left, one.fitted.rank, tuple(ms), seed, statistics=(statistic,), d_v=d_v, extras=taken
+                )  # fmt: skip
+                drawn = sampler.draw(plan, workers, part_of(progress, len(done) + step, 2 * len(done)))
+                for label, trials_of in groupby(drawn, key=lambda trials: trials.one.label):
+                    found[label] = one.sampled(list(trials_of), threshold, seed)
+            for store in chosen:
+                rows, capacity = found[store.label]
+                curve += rows
+                capacities.append(capacity)
     prepared = [one for one, _, _ in done]
     words = _words(prepared, beta is not None)
     if how["fit"]:

@@ -12,6 +12,7 @@ from assocmem.contract.state import State
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, Normalised, key_law, value_law
 from assocmem.lab import keys
+from assocmem.lab.extras import drawn_extras
 from assocmem.lab.plan import FloatArray, Plan
 from assocmem.lab.probe import holds_alike
 from assocmem.ruler.ratio import by_vectors, by_weights
@@ -62,7 +63,8 @@ class _Written:
                 )
         traits = store.traits
         any_pairs = traits.keys == traits.values == "any"
-        if traits.extras or not any_pairs or traits.linear_in_values != "shared" or traits.affine:
+        whole = any(not extra.per_pair for extra in traits.extras)
+        if whole or not any_pairs or traits.linear_in_values != "shared" or traits.affine:
             raise InputError(f"{store.name} can be measured with at most {keys.LARGE} memories; got {n}.")
         self.plan, self.n, self.targets = plan, n, targets
         self.by_rows = keys.has_weights(store) and keys.estimator_of(store, n, sampler.estimator) == "weights"
@@ -80,7 +82,10 @@ class _Written:
             if not self.by_rows:
                 hot = np.equal.outer(np.arange(start, start + rows), targets).astype(sampler.dtype)
                 values = np.hstack([values, hot])
-            state = store.write(state, drawn, values)
+            given = drawn_extras(
+                store, drawn, values.shape[1], plan.extras, law=plan.keys, seed=plan.seed, trial=(trial, start)
+            )
+            state = store.write(state, drawn, values, **given)
         self.state: State = state
         noise = stream(plan.seed, "noise", n, trial)
         self.values = np.concatenate(wanted)

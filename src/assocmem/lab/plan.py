@@ -17,7 +17,7 @@ from assocmem.contract.results import Row
 from assocmem.contract.store import Store
 from assocmem.inputs import Law, key_law
 from assocmem.kernels.compute import Progress, Workers
-from assocmem.lab.extras import Extras, check_names, takes_any
+from assocmem.lab.extras import Extras, check_names, taken_by
 from assocmem.maps.activations import Activation
 from assocmem.ruler.estimate import summarise, summarise_shares
 from assocmem.stores import key_of, make_store
@@ -174,7 +174,7 @@ class Plan:
 
     def predicted(self, one: LabelledStore, n: int, cosine: float = 1.0, statistic: Statistic = "rms") -> Prediction:
         """Return what theory says of the ratio at one place of the plan, or none with a reason."""
-        if self.extras and takes_any(one.store, self.extras):
+        if self.extras and taken_by([one.store], self.extras):
             return Prediction("ratio", None, statistic, "", "", reason=NO_FORMULA)
         law = key_law(self.keys)
         asked: dict[str, Any] = {"cosine": cosine, "statistic": statistic, "law": law.name, **law.settings}

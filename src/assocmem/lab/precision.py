@@ -17,9 +17,10 @@ from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
 from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.lab.extras import drawn_extras, part
 from assocmem.lab.keys import SAMPLER
 from assocmem.lab.plan import FloatArray, Plan, Trials
-from assocmem.lab.probe import takes_batches
+from assocmem.lab.probe import as_taken, takes_batches
 from assocmem.ruler.ratio import by_vectors
 from assocmem.ruler.weights import recall_with_own_weights
 
@@ -83,11 +84,14 @@ def _recalls(sampler: Rounding, plan: Plan, task: tuple[Store, str]) -> tuple[Nu
     n = max(plan.memories)
     drawn = [draw_pairs(plan.seed, i, n, plan.d_k, plan.d_v, values=plan.values) for i in range(sampler.trials)]
     keys, values = np.stack([p.keys for p in drawn]), np.stack([p.values for p in drawn])
+    keys, values = as_taken(store, keys, values)
+    extras = drawn_extras(store, keys, plan.d_v, plan.extras, law=plan.keys, seed=plan.seed, trial=0)
+    pairs = Pairs(keys, values, extras=extras)
     newest = {n: np.arange(max(0, n - sampler.newest), n) for n in plan.memories}
     recalls, signals, ratios = Numbers(), Numbers(), Numbers()
     if not dtype:
         for n, at in newest.items():
-            found, own, _ = recall_with_own_weights(store, Pairs(keys[:, :n], values[:, :n]), keys[:, at], at)
+            found, own, _ = recall_with_own_weights(store, part(store, pairs, slice(n)), keys[:, at], at)
             recalls[n], signals[n] = found, np.abs(own) * np.linalg.norm(values[:, at], axis=-1)
             ratios[n] = by_vectors(found, values[:, at], own)
         return recalls, signals, ratios
@@ -96,9 +100,14 @@ def _recalls(sampler: Rounding, plan: Plan, task: tuple[Store, str]) -> tuple[Nu
         import array_api_compat.torch as xp
     asked = xp.asarray(keys)
     state = store.empty(plan.d_k, plan.d_v, batch=(sampler.trials,), like=asked, state_dtype=dtype)
-    k, v = (xp.astype(xp.asarray(rows), state.dtype) for rows in (keys, values))  # as every write would, but once
+
+    def taken(rows: FloatArray) -> Any:
+        return xp.astype(xp.asarray(rows), state.dtype)  # as every write would, but once
+
+    pairs = Pairs(taken(keys), taken(values), extras={name: taken(rows) for name, rows in extras.items()})
     for i in range(n):
-        state = store.write(state, k[:, i : i + 1], v[:, i : i + 1])
+        one = part(store, pairs, slice(i, i + 1))
+        state = store.write(state, one.keys, one.values, **one.extras)
         if i + 1 in newest:
             recalls[i + 1] = to_numpy(store.recall(state, asked[:, newest[i + 1][0] : i + 1])).astype(np.float64)
     return recalls, signals, ratios

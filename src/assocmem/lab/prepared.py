@@ -216,11 +216,13 @@ class Prepared:
         rows = []
         for n, ratio, drawn, choices in zip(counts, curve, trials[::2], trials[1::2], strict=True):
             right, numbers = choices.estimate(seed), np.ravel(drawn.numbers)
-            squares = np.square(numbers)
+            peak = float(numbers.max())
+            squares = np.square(numbers / peak) if 0 < peak < math.inf else np.square(numbers)
             rows.append(row(
                 one, ratio, **base, quantity="ratio", n_memories=n, estimator=drawn.estimator,
                 p10=float(quantile(numbers, 0.1)), p90=float(quantile(numbers, 0.9)),
-                rms=float(np.sqrt(np.mean(squares))), heaviest=float(squares.max() / (squares.sum() or 1.0)),
+                rms=(peak or 1.0) * float(np.sqrt(np.mean(squares))),
+                heaviest=None if math.isinf(peak) else float(squares.max() / (squares.sum() or 1.0)),
                 past=float(np.mean(numbers > threshold)), loudest=None, right=right.value, right_low=right.low,
                 right_high=right.high,
             ))  # fmt: skip

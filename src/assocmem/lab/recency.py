@@ -24,7 +24,7 @@ from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs, key_law
 from assocmem.kernels.compute import Progress, Workers, run_tasks
-from assocmem.lab.extras import drawn_extras
+from assocmem.lab.extras import drawn_extras, part
 from assocmem.lab.keys import SAMPLER, Batch
 from assocmem.lab.plan import FloatArray, LabelledStore, Plan, Trials
 from assocmem.lab.probe import as_taken, takes_batches
@@ -156,7 +156,7 @@ class Rewrites(Question):
         found = _asked(store, both, queries, batch.n + old // 2, fresh[..., old // 2, :])
         if "signal" not in found:
             return found
-        before = _length(own_weights(store, _first(store, both, batch.n), queries, old), queries.ndim - 1)
+        before = _length(own_weights(store, part(store, both, slice(batch.n)), queries, old), queries.ndim - 1)
         after = _length(own_weights(store, both, queries, old), queries.ndim - 1)
         return {"ratio": found["ratio"], "left": after / before}
 
@@ -228,16 +228,6 @@ def _pairs(store: Store, keys: FloatArray, values: FloatArray, plan: Plan, batch
     """Return the pairs with the extras that the store takes."""
     given: dict[str, Any] = {"law": plan.keys, "seed": plan.seed, "trial": batch.first}
     return Pairs(keys, values, extras=drawn_extras(store, keys, values.shape[-1], plan.extras, **given))
-
-
-def _first(store: Store, pairs: Pairs, n: int) -> Pairs:
-    """Return the first n pairs, with their extras."""
-    axes = {e.name: len(e.shape) for e in store.traits.extras if e.per_pair}
-    extras = {
-        name: x[(..., slice(n), *(slice(None),) * (axes[name] - 1))] if name in axes else x
-        for name, x in pairs.extras.items()
-    }
-    return Pairs(pairs.keys[..., :n, :], pairs.values[..., :n, :], extras=extras)
 
 
 def _length(own: FloatArray, axes: int) -> FloatArray:

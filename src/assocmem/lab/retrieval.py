@@ -18,7 +18,7 @@ from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
 from assocmem.inputs import draw_pairs
 from assocmem.kernels.compute import Progress, Workers, run_tasks
-from assocmem.lab.extras import drawn_extras
+from assocmem.lab.extras import NO_EXTRAS, Extras, check_names, drawn_extras, taken_by
 from assocmem.lab.keys import NUMBERS_AT_ONCE, SAMPLER
 from assocmem.lab.plan import FloatArray, LabelledStore, StoreLike, all_labelled, row
 from assocmem.lab.probe import as_taken, takes_batches
@@ -83,6 +83,7 @@ def retrieval_capacities(
     share: float = 0.95,
     recalls: int = 2048,
     largest: int | None = None,
+    extras: Extras = NO_EXTRAS,
     seed: int = 0,
     workers: Workers = None,
     progress: Progress | None = None,
@@ -101,6 +102,8 @@ def retrieval_capacities(
         >= 1, about how many are made at each M around the capacity; half as many on the way there.
     largest : int, optional
         M >= 2 up to which to look; by default 2^13, and 2^10 for stores that keep their pairs.
+    extras : mapping, optional
+        Laws of the further arrays that writes take, by name, for the stores that take them.
 
     Examples
     --------
@@ -113,9 +116,12 @@ def retrieval_capacities(
         raise InputError(f"`share` must be a number between 0 and 1; got {share!r}.")
     recalls, largest = _whole("recalls", recalls, 1), None if largest is None else _whole("largest", largest, 2)
     searches = []
-    for one in all_labelled(stores):
+    chosen = all_labelled(stores)
+    if extras:
+        check_names([one.store for one in chosen], extras)
+    for one in chosen:
         most = largest or (LARGEST_KEPT if one.store.traits.keeps_pairs else LARGEST)
-        searches += [_Search(one, d, share, seed, recalls, most) for d in sizes]
+        searches += [_Search(one, d, share, seed, recalls, most, taken_by([one.store], extras)) for d in sizes]
     # The slow ones first, so that no worker is left alone with one of them at the end.
     order = sorted(range(len(searches)), key=lambda i: -searches[i].d)
     done = run_tasks(_Search.run, [searches[i] for i in order], workers=workers, progress=progress)
@@ -140,6 +146,7 @@ class _Search:
     seed: int
     recalls: int
     largest: int
+    extras: Extras
 
     def run(self) -> MeasuredRetrieval:
         allowed = 1 - self.share
@@ -160,7 +167,9 @@ class _Search:
         trials = max(FEWEST_TRIALS, min(MOST_TRIALS, -(-recalls // min(n, QUERIES))))
         if n <= FEW:  # where all of fewer trials are right, the interval still reaches beyond what is allowed
             trials = max(trials, min(MOST_TRIALS, math.ceil(NORMAL**2 * (1 / (1 - self.share) - 1))))
-        return wrong_share(self.one.store, self.d, n, trials=trials, seed=self.seed, share=self.share)
+        return wrong_share(
+            self.one.store, self.d, n, trials=trials, extras=self.extras, seed=self.seed, share=self.share
+        )
 
     def _crossing(self, curve: dict[int, Estimate], allowed: float) -> Capacity:
         counts = sorted(curve)
@@ -168,11 +177,13 @@ class _Search:
         return replace(found, statistic="share")
 
     def _state_numbers(self, n: int) -> int:
-        store, pairs = self.one.store, _pairs(self.one.store, self.seed, 0, n, self.d)
+        store, pairs = self.one.store, _pairs(self.one.store, self.seed, 0, n, self.d, self.extras)
         return store.write(store.empty(self.d, self.d), pairs.keys, pairs.values, **pairs.extras).size
 
 
-def wrong_share(store: Store, d: int, n: int, *, trials: int, seed: int = 0, share: float = 0.95) -> Estimate:
+def wrong_share(
+    store: Store, d: int, n: int, *, trials: int, extras: Extras = NO_EXTRAS, seed: int = 0, share: float = 0.95
+) -> Estimate:  # fmt: skip
     """Return the share of recalls whose largest inner product is not with the right one of all M = n values.
 
     Parameters: d, width of keys and values; n >= 2; trials, each of n pairs, at most QUERIES of which are asked for;
@@ -181,22 +192,22 @@ def wrong_share(store: Store, d: int, n: int, *, trials: int, seed: int = 0, sha
     batch = max(1, min(trials, NUMBERS_AT_ONCE // (2 * n * d))) if takes_batches(store) else 1
     shares: list[float] = []
     for first in range(0, trials, batch):
-        shares += _wrong_recalls(store, d, n, seed, range(first, min(first + batch, trials)))
+        shares += _wrong_recalls(store, d, n, extras, seed, range(first, min(first + batch, trials)))
     words = retrieval_definition(None, share)
     return summarise_shares(shares, min(n, QUERIES), definition=words, seed=seed, sampler=SAMPLER)
 
 
-def _wrong_recalls(store: Store, d: int, n: int, seed: int, trials: range) -> list[float]:
+def _wrong_recalls(store: Store, d: int, n: int, extras: Extras, seed: int, trials: range) -> list[float]:
     """Return the share of wrong recalls of each of some trials, written as one batch."""
-    drawn = [_pairs(store, seed, trial, n, d) for trial in trials]
+    drawn = [_pairs(store, seed, trial, n, d, extras) for trial in trials]
     targets = np.stack([_asked(seed, n, trial) for trial in trials])
     keys, values = (np.stack([getattr(pairs, name) for pairs in drawn]) for name in ("keys", "values"))
-    extras = {name: np.stack([pairs.extras[name] for pairs in drawn]) for name in drawn[0].extras}
+    further = {name: np.stack([pairs.extras[name] for pairs in drawn]) for name in drawn[0].extras}
     queries = np.take_along_axis(keys, targets[..., None], axis=-2)
     if len(trials) == 1:  # also for stores that take no batches
         keys, values, queries, targets = keys[0], values[0], queries[0], targets[0]
-        extras = {name: rows[0] for name, rows in extras.items()}
-    state = store.write(store.empty(d, d, batch=keys.shape[:-2]), keys, values, **extras)
+        further = {name: rows[0] for name, rows in further.items()}
+    state = store.write(store.empty(d, d, batch=keys.shape[:-2]), keys, values, **further)
     right = top1_right(store.recall(state, queries), values, targets)
     return [float(1 - share) for share in right.mean(axis=-1, keepdims=len(trials) == 1)]
 
@@ -212,12 +223,12 @@ def _drawn(seed: int, trial: int, n: int, d: int) -> Pairs:
     return draw_pairs(seed, trial, n, d, d, values="sphere", dtype="float32")
 
 
-def _pairs(store: Store, seed: int, trial: int, n: int, d: int) -> Pairs:
+def _pairs(store: Store, seed: int, trial: int, n: int, d: int, given: Extras) -> Pairs:
     """Return a trial's pairs; few ones are the first of a longer draw, which all stores and sizes share."""
     shared = 1 << max(LEAST_SHARED, (n - 1).bit_length())
     whole = _drawn.__wrapped__(seed, trial, n, d) if 2 * shared * d > MOST_SHARED else _drawn(seed, trial, shared, d)
     keys, values = as_taken(store, whole.keys[:n], whole.values[:n])
-    extras = drawn_extras(store, keys, d, seed=seed, trial=trial)
+    extras = drawn_extras(store, keys, d, given, seed=seed, trial=trial)
     return Pairs(keys, values, extras=extras)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from assocmem.contract.errors import AssocmemError
 from assocmem.contract.numbers import stream
 from assocmem.contract.state import Pairs
 from assocmem.contract.store import Store
-from assocmem.inputs import value_law
+from assocmem.inputs import Law, value_law
 from assocmem.kernels.compute import Progress, Workers, run_tasks
+from assocmem.lab.extras import drawn_extras
 from assocmem.lab.keys import NUMBERS_AT_ONCE, estimator_of, ratios
 from assocmem.lab.plan import Estimator, FloatArray, LabelledStore, Plan, Trials
 from assocmem.lab.probe import takes_batches
@@ -25,6 +27,18 @@ from assocmem.ruler.retrieval import retrieval_definition, top1_right
 
 SAMPLER = "subsets of given keys"
 NOTHING = np.empty((0, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _OneOf(Law):
+    """Rows of the given ones, at random."""
+
+    rows: FloatArray
+    described: ClassVar[str] = "the given rows"
+    unit: ClassVar[bool] = False
+
+    def _draw(self, rng: np.random.Generator, n: int, d: int) -> FloatArray:
+        return self.rows[rng.integers(len(self.rows), size=n)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +137,13 @@ def _subsets(rows: Rows, plan: Plan, task: tuple[LabelledStore, Estimator, int])
             if not batched:
                 chosen, queries, values = chosen[0], queries[0], values[0]
             keys = rows.keys[chosen]
-            found = ratios(store, Pairs(keys, values), queries, places, estimator)
+            trial, law = (rows.name, n, first), _OneOf(rows.keys)
+            pairs = Pairs(
+                keys, values, extras=drawn_extras(store, keys, d_v, plan.extras, law=law, seed=seed, trial=trial)
+            )
+            found = ratios(store, pairs, queries, places, estimator)
             state = store.empty(keys.shape[-1], values.shape[-1], batch=keys.shape[:-2])
-            recalls = store.recall(store.write(state, keys, values), queries)
+            recalls = store.recall(store.write(state, keys, values, **pairs.extras), queries)
             right = top1_right(recalls, values, places).mean(axis=-1)
             parts.append((found.reshape(count, asked), right.reshape(count)))
     except AssocmemError as error:
