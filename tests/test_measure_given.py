@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from assocmem import make_store
 from assocmem.activations import Exp
 from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import stream
@@ -262,3 +263,24 @@ def test_what_is_not_reached_is_extrapolated_with_an_interval_and_with_what_spea
     assert "rows near each other" not in one["note"]
     (grown,) = measure(rows, stores=["softmax"], beta=3.5, statistic="mean", threshold=9.0, workers=1).capacities
     assert grown["beyond_low"] is None
+
+
+def test_theory_says_what_the_mean_and_the_spectrum_of_keys_explain():
+    """Normal keys: capacities by rms, that theory finds from the rows' mean and covariance, within 5 % of the rows'."""
+    mean, deviations = np.full(32, 0.7), np.arange(1, 33.0) ** -0.5
+    keys = mean * np.sqrt(np.mean(deviations**2)) + drawn("law", shape=(3000, 32)) * deviations
+    for normalise, stores in ((True, ["outer-product", "squared-relu", "relu", "gelu"]), (False, ["relu", "gelu"])):
+        found = measure(keys, stores=stores, normalise=normalise, statistic="rms", workers=1)
+        said = {row["label"]: row.get("theory") for row in found.capacities}
+        for row in found.capacities:
+            if normalise or row["label"] == "relu":
+                assert row["value"] == pytest.approx(said[row["label"]], rel=0.05)
+                assert (
+                    abs(row["value"] / capacity(make_store(row["label"]).form(32), 32).value - 1) > 0.3
+                )  # uniform keys
+        assert "by theory, normal ones with their mean and covariance would hold" in found.words[-1]
+    assert said["gelu"] is None  # raw keys have no length that its logits could be read in
+    others = drawn("queries", shape=(50, 32))
+    asked = measure(keys, queries=others, targets="strongest", stores=["outer-product"], workers=1)
+    assert asked.capacities[0].get("theory") is None
+    assert measure(np.stack([keys[:200]] * 5), stores=["relu"], workers=1).capacities[0].get("theory") is None

@@ -112,7 +112,8 @@ MEAN, VARIANCES = np.array([0.5, 0, 0.3, 0, 0.2, 0, 0, 0.6]), np.array([1, 0.8, 
     ("sigma", "normalise", "within"),
     [
         (Linear(), False, 0.0), (Linear(), True, 0.0), (Exp(1.0), False, 0.0), (Exp(1.5), False, 0.0),
-        (Exp(1.0), True, 0.01), (Exp(3.0), True, 0.01), (Exp(6.0), True, 0.01),
+        (Exp(1.0), True, 0.01), (Exp(3.0), True, 0.01), (Exp(6.0), True, 0.01), (ReLU(2), True, 0.01),
+        (ReLU(1), True, 0.01), (ReLU(1), False, 0.02),
     ],
 )  # fmt: skip
 def test_keys_with_a_mean_and_a_spectrum(sigma, normalise, within):
@@ -149,11 +150,13 @@ def test_an_exponential_of_normal_keys_against_mpmath():
     far = ratio(Exp(2.0), 2, 2, law="spectrum", eigenvalues=[1.0, 0.0])
     assert "infinite" in far.reason
     assert "from a sharpness of 1.207" in far.reason
-    assert "no theory" in ratio(ReLU(), 8, 2, law="spectrum", eigenvalues=VARIANCES).reason
+    told = ratio(ReLU(2), 64, 2, law="spectrum", eigenvalues=np.ones(64), normalise=True)
+    assert told.value == pytest.approx(ratio(ReLU(2), 64, 2).value, rel=0.02)  # the sphere's, exactly
+    assert "standard error 0." in told.source
+    assert "no theory" in ratio(ReLU(), 8, 2, law="spectrum", eigenvalues=VARIANCES, cosine=0.5).reason
     either = ratio(Exp(9.0), 2, 2, law="spectrum", eigenvalues=[1, 0], normalise=True)  # cosines of 1 and -1, half each
     assert either.value == pytest.approx(math.sqrt(0.5), rel=0.1)
     assert ratio(Exp(2.0), 2, 2, law="spectrum", eigenvalues=[0, 0], mean=[1, 2], normalise=True).value == 1
-    assert "no theory" in capacity(ReLU(), 8, law="spectrum", eigenvalues=VARIANCES).reason
 
 
 def test_normal_keys_of_length_one_are_near_the_sphere_without_a_spectrum():

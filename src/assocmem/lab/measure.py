@@ -16,7 +16,7 @@ import numpy as np
 
 from assocmem.contract.errors import InputError, ToldOnce
 from assocmem.contract.estimate import Statistic
-from assocmem.contract.numbers import is_number, is_whole
+from assocmem.contract.numbers import is_number, is_whole, number
 from assocmem.contract.results import Results, Row
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.explain import explain, gathered, set_aside, too_small, zero_rows
@@ -250,7 +250,7 @@ def measure(
                 curve += rows
                 capacities.append(capacity)
     prepared = [one for one, _, _ in done]
-    words = _words(prepared, beta is not None)
+    words = _words(prepared, beta is not None) + _expected(capacities)
     if how["fit"]:
         whitened = max((one.fitted.rank for one in prepared if one.kind == "whitened"), default=0)
         words.append(set_aside(how["fit"], n, whitened, kinds))
@@ -278,6 +278,27 @@ def _words(prepared: Sequence[Prepared], told: bool) -> list[str]:
         named = {topic: f"{one.kind.capitalize()} keys: {said}." for topic, said in extra.items() if said}
         by_kind.setdefault(one.kind, []).append((name, explain(one.shape, one.kind, told=told) | named))
     return [sentence for heads in by_kind.values() for sentence in gathered(*zip(*heads, strict=True))]
+
+
+def _expected(capacities: Sequence[Row]) -> list[str]:
+    """Return what theory says of normal keys with the mean and the covariance of the given ones, a sentence a head."""
+    words, heads = [], len({row["name"] for row in capacities})
+    for (name, kind), rows in groupby(capacities, key=lambda row: (row["name"], row["preparation"])):
+        told = [
+            f"{r['label']} {number(r['theory'])} (these {_reached(r)} by rms)"
+            for r in rows
+            if r.get("theory") is not None
+        ]
+        if told:
+            words.append(
+                f"{f'Head {name}, {kind}' if heads > 1 else kind.capitalize()} keys: by theory, normal ones with their "
+                f"mean and covariance would hold {', '.join(told)}. What differs is the shape of their law."
+            )
+    return words
+
+
+def _reached(row: Row) -> str:
+    return f"over {number(row['largest_m'])}" if row["rms"] is None else number(row["rms"])
 
 
 # ---------------------------------------------------------------------- what a user asks for

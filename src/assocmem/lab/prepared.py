@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from assocmem import theory
 from assocmem.contract.errors import AssocmemError
-from assocmem.contract.estimate import Estimate, Statistic
+from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.numbers import bounded, interval, number, stream
 from assocmem.contract.results import Row
 from assocmem.inputs import value_law
@@ -19,8 +20,10 @@ from assocmem.lab.exact import FARTHEST, Exact
 from assocmem.lab.explain import effective_sharpness
 from assocmem.lab.extrapolation import Known
 from assocmem.lab.given import Given
+from assocmem.lab.given_keys import spectrum_of
 from assocmem.lab.plan import FloatArray, LabelledStore, Trials, row
 from assocmem.lab.rows import Rows
+from assocmem.maps.activations import Activation, Exp
 from assocmem.ruler import GivenRows, quantile
 from assocmem.ruler.capacity import Capacity, crossing_of_curve
 from assocmem.ruler.geometry import Geometry, key_geometry
@@ -30,6 +33,8 @@ from assocmem.ruler.whitening import Kind, Preparation
 STATISTICS = {"median": "median", "rms": "root mean square", "mean": "mean"}
 EXACT = "exact"
 """What stands for the sampler of numbers that were not sampled."""
+FEW_HEADS = 4
+"""Heads that are few enough to be told by theory what their mean and spectrum do."""
 HEAVY = 0.5
 """Share of a mean square that one query holds above which it is said that the rms speaks of that query."""
 UNEVEN, AT_MOST = 4.0, 0.2
@@ -95,6 +100,26 @@ class Prepared:
             "n_rows": len(self.kept), "n_fitted": 0 if self.kind == "raw" else fit.n_fitted, "columns": fit.d,
             "columns_dropped": fit.dropped, "directions_dropped": fit.directions_dropped, "d_k": fit.rank,
         }  # fmt: skip
+
+    @cached_property
+    def law(self) -> dict[str, Any] | None:
+        """The mean and spectrum of few heads' keys that ask for themselves among random values, else None."""
+        rows, few = self.rows, len(self.given.names) <= FEW_HEADS
+        own = self.given.asked == "stored keys" and rows.values is None and rows.mask is None and not rows.causal
+        return spectrum_of(np.asarray(rows.keys, np.float64)[self.kept]) if own and few else None
+
+    def predicted(self, one: LabelledStore, threshold: float) -> Prediction | None:
+        """Return the capacity, by rms, that theory gives normal keys with these keys' mean and covariance."""
+        sigma = one.sigma(self.rows.keys.shape[-1], len(self.kept))
+        if self.law is None or sigma is None or one.changes_with_n(self.rows.keys.shape[-1]):
+            return None
+        power = 1.0 if self.law["normalise"] else self.law["power"]  # of the law's keys the mean square length is one
+        if sigma.exponent is not None:
+            sigma = Exp(sigma.exponent * power)
+        elif abs(power - 1) > 1e-6 and not _of_a_power(sigma):
+            return None
+        settings = {name: self.law[name] for name in ("eigenvalues", "mean", "normalise")}
+        return theory.capacity(sigma, self.rows.keys.shape[-1], ratio=threshold, law="spectrum", **settings)
 
     # ------------------------------------------------------------------ exact
 
@@ -184,7 +209,14 @@ class Prepared:
             beyond_low=said.low, beyond_high=said.high,
             p10=reach["p10"], p90=reach["p90"], rms=reach["rms"],
             note="; ".join(filter(None, [*notes, self._sharp(base["beta"])])),
-        )  # fmt: skip
+        ) | self._theory(one, threshold)  # fmt: skip
+
+    def _theory(self, one: LabelledStore, threshold: float) -> Row:
+        found = self.predicted(one, threshold)
+        if found is None or found.value is None:
+            return {}
+        return {"theory": found.value, "theory_statistic": found.statistic, "theory_exact": found.exact,
+                "theory_source": f"normal keys with the mean and covariance of these: {found.source}"}  # fmt: skip
 
     # ------------------------------------------------------------------ sampled
 
@@ -239,6 +271,14 @@ class Prepared:
 
     def _sharp(self, beta: float | None) -> str:
         return effective_sharpness(beta, self.lengths, self.kind, own=self.given.asked == "stored keys")
+
+
+def _of_a_power(sigma: Activation) -> bool:
+    """Say whether longer keys change the weights by one factor."""
+    s = np.array([1.0, 0.5, 0.1, -0.5])
+    with np.errstate(all="ignore"):
+        longer, here = (np.asarray(sigma(x), np.float64) for x in (3 * s, s))
+    return bool(np.allclose(longer * here[0], here * longer[0], rtol=1e-9))
 
 
 UNKNOWN: Row = dict.fromkeys(("p10", "p90", "rms", "beyond", "beyond_low", "beyond_high"))

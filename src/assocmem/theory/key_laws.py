@@ -31,9 +31,9 @@ def law_ratio(sigma: Activation, asked: Asked) -> Prediction:
 
     Exact for every σ and stored keys as queries: "equal-cosine", unit keys with a shared mean and expected cosine
     `rho`, "clustered", `clusters` centres with the sine `spread` between key and centre, and "signs" (entries
-    ±1/sqrt(d)). Exact for the outer product: "gaussian" (entries N(0, 1/d)), "spectrum" (N(m, C), `eigenvalues` of C up
-    to a factor) and "orthonormal". The value is None, with a reason, for every other law and combination. Raises
-    InputError for a missing or impossible setting of a law.
+    ±1/sqrt(d)). Exact for the outer product: "gaussian" (entries N(0, 1/d)), "orthonormal" and "spectrum" (N(m, C),
+    `eigenvalues` of C up to a factor; other σ: `theory.normal_keys`). The value is None, with a reason, for every other
+    law and combination. Raises InputError for a missing or impossible setting of a law.
 
     >>> from assocmem.theory import ratio
     >>> ratio(Linear(), 64, 65, law="signs").value

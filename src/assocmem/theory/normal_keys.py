@@ -10,6 +10,8 @@ Two memories are independent, so a stored key x asked among others k needs E σ(
   D = (|k|^2 - |x|^2)/2, whose joint cumulant function K is in closed form. E e^(2 b s) is taken by Laplace's method
   over the saddlepoint density of (P, Q, D): |I - K'' F''|^(-1/2) e^(K(t) - t v + F(v)) at t = F'(v), v = K'(t), with
   F = 2 b (P - Q)/sqrt((P + Q)^2 - D^2). An approximation of relative order 1 / effective dimension, labelled so.
+- every other σ: the mean over keys drawn from the law (for keys as they are over x alone: k.x is normal given x), an
+  approximation that states its standard error.
 """
 
 from __future__ import annotations
@@ -26,8 +28,13 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
 from assocmem.maps.activations import Activation, Exp, Linear
 from assocmem.theory import quadrature
-from assocmem.theory.quadrature import Floats, LogValue
+from assocmem.theory.quadrature import Floats, LogValue, log_abs
 from assocmem.theory.questions import EPS, Asked, log_others
+
+DRAWS, ASKED, OTHERS = 16, 256, 1024
+"""Draws of keys for the mean over them: in each so many are asked, on keys of length one among so many others."""
+DEVIATIONS = np.linspace(-10.0, 10.0, 401)
+LOG_WEIGHTS = -0.5 * DEVIATIONS**2 - 0.5 * math.log(2 * math.pi) + math.log(DEVIATIONS[1] - DEVIATIONS[0])
 
 _NONE = "no approximation: keys of length one have too few directions for this sharpness"
 
@@ -71,7 +78,7 @@ def spectrum_ratio(sigma: Activation, asked: Asked) -> Prediction:
     Parameters
     ----------
     sigma : Activation
-        Exp or Linear; for others there is no theory.
+        Exp or Linear; for others the mean over drawn keys.
     asked : Asked
         Its settings: `eigenvalues` of the covariance, `mean` along the same axes (default 0), both up to one factor
         that makes the mean squared length one, and `normalise` (default False): keys are scaled to length one.
@@ -79,7 +86,7 @@ def spectrum_ratio(sigma: Activation, asked: Asked) -> Prediction:
     Returns
     -------
     Prediction
-        Exact, but for the exponential on keys of length one.
+        Exact for Linear, and for Exp on keys as they are.
     """
     law = NormalKeys.of(asked.settings)
     words = f"independent normal keys with a given mean and spectrum, d = {asked.d:g}"
@@ -99,7 +106,35 @@ def spectrum_ratio(sigma: Activation, asked: Asked) -> Prediction:
 @singledispatch
 def log_interference(sigma: Activation, law: NormalKeys) -> LogValue | str:
     """Return ln E σ(k.x)^2/σ(x.x)^2, of infinite error where it is an approximation; a reason where there is none."""
-    return "no theory for keys with a spectrum but for the outer product (σ(s) = s) and the exponential"
+    rng, c, m = np.random.Generator(np.random.SFC64(0)), law.variances, law.mean
+
+    def drawn(n: int) -> Floats:
+        rows = m + rng.standard_normal((n, len(c))) * np.sqrt(c)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True) if law.unit else rows)
+
+    logs = []
+    for _ in range(DRAWS):
+        x = drawn(ASKED)
+        if law.unit:
+            others = _log_mean(2 * log_abs(sigma, x @ drawn(OTHERS).T), np.full(OTHERS, -math.log(OTHERS)))
+        else:
+            met = (x @ m)[:, None] + np.sqrt(x**2 @ c)[:, None] * DEVIATIONS
+            others = _log_mean(2 * log_abs(sigma, met), LOG_WEIGHTS)
+        own = 2 * log_abs(sigma, (x**2).sum(axis=1))
+        if not np.isfinite(own).all():
+            return "infinite: some keys get no weight when they are asked for"
+        logs.append(float(_log_mean(others - own, np.full(ASKED, -math.log(ASKED)))))
+    log = float(_log_mean(np.array(logs), np.full(DRAWS, -math.log(DRAWS))))
+    spread = float(np.std(np.exp(np.array(logs) - log), ddof=1)) / math.sqrt(DRAWS)
+    return LogValue(log, math.inf, f"mean over drawn keys, standard error {0.5 * spread:.1%} of the ratio")
+
+
+def _log_mean(logs: Floats, weights: Floats) -> Floats:
+    """Return ln sum e^(logs + weights) over the last axis, -inf where all are 0."""
+    terms = logs + weights
+    peak = np.maximum(terms.max(axis=-1, keepdims=True), -1e300)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.exp(terms - peak).sum(axis=-1)) + peak[..., 0])
 
 
 @log_interference.register
