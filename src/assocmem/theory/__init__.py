@@ -18,6 +18,7 @@ from assocmem.theory.design import Design, Requirement, best_sharpness, design, 
 from assocmem.theory.gaussian import gaussian_capacity, gaussian_ratio
 from assocmem.theory.key_laws import effective_ratio
 from assocmem.theory.least_squares import optimal_rule
+from assocmem.theory.perceptron import BITS_PER_WEIGHT, separable_share
 from assocmem.theory.questions import (
     capacity,
     old_value_left,
@@ -28,10 +29,12 @@ from assocmem.theory.questions import (
     steady_statistic,
 )
 from assocmem.theory.retrieval import best_retrieval_capacity, listwise_capacity
+from assocmem.theory.signal_to_noise import code_retrieval, signal_to_noise
 
 __all__ = [
-    "CLASSICAL_LOAD", "Design", "Requirement", "best_retrieval_capacity", "best_sharpness", "capacity", "design",
-    "effective_ratio", "error_free_capacity", "exponential_load", "gaussian_capacity", "gaussian_ratio",
-    "listwise_capacity", "old_value_left", "optimal_rule", "ratio", "ratio_by_age", "requirement",
-    "retrieval_capacity", "signal_by_age", "spherical_capacity", "spherical_constant", "steady_statistic",
+    "BITS_PER_WEIGHT", "CLASSICAL_LOAD", "Design", "Requirement", "best_retrieval_capacity", "best_sharpness",
+    "capacity", "code_retrieval", "design", "effective_ratio", "error_free_capacity", "exponential_load",
+    "gaussian_capacity", "gaussian_ratio", "listwise_capacity", "old_value_left", "optimal_rule", "ratio",
+    "ratio_by_age", "requirement", "retrieval_capacity", "separable_share", "signal_by_age", "signal_to_noise",
+    "spherical_capacity", "spherical_constant", "steady_statistic",
 ]  # fmt: skip

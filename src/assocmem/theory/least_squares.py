@@ -248,9 +248,14 @@ def _above(d: float, n: float, noise: float) -> float:
 
     In the mean over the noise ratio^2 = M/d - 1 - v + noise ((M/d)^2 (1-1/M) E tr S^-1 - M/d + 1 + v)/(d-1), exactly.
     """
-    v = 2 * (d - 1) * (n - d) / ((d + 2) * n * n)
+    v = weight_scatter(d, n)
     trace = (n - 1) * n / ((n - d - 1) * (1 + 2 / n + (8 * d + 4) / ((d + 2) * n * n)))  # times (M/d)^2 (1 - 1/M)
     return n / d - 1 - v + noise * (trace - n / d + 1 + v) / (d - 1)
+
+
+def weight_scatter(d: float, n: float) -> float:
+    """Return the relative variance of a stored key's own weight P_jj, of mean d/M, among M > d unit keys: order 1/M."""
+    return 2 * (d - 1) * (n - d) / ((d + 2) * n * n)
 
 
 def _square(load: float, ridge: float, noise: float) -> float:

@@ -345,8 +345,8 @@ def old_value_left(form: Any, d: int, n_memories: int, rewritten: int) -> Predic
     return answer_old_value_left(form, asked)
 
 
-def retrieval_capacity(form: Any, d: int) -> Prediction:
-    """Return the n at which all n recalls of a d x d store stop picking the right one of n values, d_k = d_v = d.
+def retrieval_capacity(form: Any, d: int, *, share: float | None = None) -> Prediction:
+    """Return the n up to which a store picks the right one of its n values, keys and values of width d, length one.
 
     Parameters
     ----------
@@ -354,22 +354,35 @@ def retrieval_capacity(form: Any, d: int) -> Prediction:
         As for the function `ratio`.
     d : int
         Width of keys and values.
+    share : float, optional
+        Of recalls that must be right, in (0, 1), queries being stored keys. By default all n at once, as d grows.
 
     Returns
     -------
     Prediction
-        Known for the outer product: d^2 = 8 n ln n. Asymptotic: at d of about 128 the chance that all n are right is
+        All at once: known for the outer product, d^2 = 8 n ln n; at d of about 128 the chance that all n are right is
         near 1/2 there, below that it is lower. `best_retrieval_capacity` has the conjecture for the best matrix there
-        is.
+        is. For a share: an approximation for kernel sums and least squares at finite d (docs/theory.md, section 9).
+
+    Raises
+    ------
+    InputError
+        For another width or share.
 
     Examples
     --------
-    >>> from assocmem.contract.form import KernelSum
+    >>> from assocmem.contract.form import KernelSum, LeastSquares
     >>> from assocmem.maps.activations import Linear
     >>> round(retrieval_capacity(KernelSum(Linear()), 128).value, 2)
     349.67
+    >>> [round(retrieval_capacity(form, 64, share=0.95).value) for form in (KernelSum(Linear()), LeastSquares())]
+    [151, 216]
     """
-    return answer_retrieval_capacity(form, Asked("retrieval capacity", *checked(d), statistic="threshold"))
+    numbers, statistic = checked(d), "threshold" if share is None else "share"
+    if share is not None and not 0 < _number("share", share) < 1:
+        raise InputError(f"`share` must lie in (0, 1); got {share!r}.")
+    asked = Asked("retrieval capacity", numbers[0], wanted=1.0 if share is None else float(share), statistic=statistic)
+    return answer_retrieval_capacity(form, asked)
 
 
 def _unknown(form: Any, asked: Asked) -> Prediction:

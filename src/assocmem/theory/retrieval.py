@@ -1,26 +1,119 @@
-"""Retrieval capacity of a linear store: how many pairs one matrix serves where a value need only be told from others.
+"""Retrieval capacity: how many pairs a store serves where a value need only be told from the n stored ones.
 
-Reference formulas of the literature for d_k = d_v = d and C = M candidates, all asymptotic in d. They count
-something else than `capacity`; the two never share a column.
+For d_k = d_v = d and C = M = n candidates. All n at once: formulas of the literature, asymptotic in d. A share of
+them: the law of one recall's scores at finite d, its interference taken at its mean square. Either counts something
+else than `capacity`; the two never share a column.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
 
 from assocmem.contract.errors import InputError
 from assocmem.contract.estimate import Prediction
-from assocmem.contract.form import KernelSum
+from assocmem.contract.form import KernelSum, LeastSquares
 from assocmem.maps.activations import Linear
+from assocmem.theory.moments import log_signal
+from assocmem.theory.quadrature import Floats
 from assocmem.theory.questions import Asked, answer_retrieval_capacity, checked
+
+NODES, NORMAL_NODES, PLACES = 200, 40, 4096
+"""Places at which the law of cosines and that of the noise on the target are read, and of the table of its tail."""
+FEWEST, MOST = 2.0, 1e15
 
 
 @answer_retrieval_capacity.register
 def _(form: KernelSum, asked: Asked) -> Prediction:
-    """The outer product alone: a gap of variance 2n/d^2 against n^2 comparisons."""
-    if not isinstance(form.sigma, Linear) or form.normalised:
+    """All at once, the outer product alone: a gap of variance 2n/d^2 against n^2 comparisons."""
+    if asked.statistic == "threshold":
+        if not isinstance(form.sigma, Linear) or form.normalised:
+            return asked.unknown(form)
+        return _solved(asked, 8.0, "sharp transition at d^2 = 8 n ln n (Barnfield, Kim, Nichani, Lee and Lu 2026)")
+    if form.sigma is None or form.signs or asked.d < 2:
         return asked.unknown(form)
-    return _solved(asked, 8.0, "sharp transition at d^2 = 8 n ln n (Barnfield, Kim, Nichani, Lee and Lu 2026)")
+    cosines, _ = _cosines(asked.d)
+
+    def weights(n: float) -> Floats:
+        sigma = form.at(n, int(asked.d))
+        return np.asarray(sigma(cosines)) / math.exp(log_signal(sigma, 1.0).log)
+
+    return _of_share(asked, weights, FEWEST)
+
+
+@answer_retrieval_capacity.register
+def _(form: LeastSquares, asked: Asked) -> Prediction:
+    """A share of recalls: those of a linear sum whose mean square ratio is M/d - 1, as that of unit keys is."""
+    if asked.statistic == "threshold" or form.ridge or asked.d < 2:
+        return asked.unknown(form)
+    cosines, _ = _cosines(asked.d)
+    return _of_share(asked, lambda n: cosines * math.sqrt((n - asked.d) / (n - 1)), asked.d + 1)
+
+
+def _of_share(asked: Asked, weights: Callable[[float], Floats], fewest: float) -> Prediction:
+    """Return the n at which the share of right recalls falls to what is asked, n in [fewest, MOST]."""
+    from scipy.optimize import brentq
+
+    def above(log_n: float) -> float:
+        return right_share(asked.d, math.exp(log_n), weights(math.exp(log_n))) - asked.wanted
+
+    low, high = math.log(fewest), math.log(MOST)
+    words = f"unit keys and values, d_k = d_v = {asked.d:g}, n candidates, {asked.wanted:g} of recalls right"
+    if above(low) <= 0:
+        return asked.none(f"not even {fewest:g} pairs: fewer recalls than {asked.wanted:g} are right", regime=words)
+    if above(high) >= 0:
+        return asked.none(f"beyond n = {MOST:g}", regime=words)
+    while above(middle := (low + high) / 2) < 0 and high - low > 1:
+        high = middle
+    log = brentq(above, low, high, xtol=1e-5)
+    source = "scores of a recall whose interference has its mean square (docs/theory.md, section 9)"
+    return asked.predict(log, regime=words, source=source, exact=False, error=1e-3)
+
+
+def right_share(d: float, n: float, weights: Floats) -> float:
+    """Return the share of recalls whose largest inner product is with their own of n values.
+
+    weights: what another pair weighs at each of the cosines, the target weighing 1. The recall f has the inner product
+    a = 1 + z with its own value, z normal of the interference's mean square over d, and the rest of its square is that
+    of the interference; with another value, of weight w, it has w + |f| t, t the cosine of two random directions.
+    """
+    from scipy.special import roots_hermitenorm
+
+    _, shares = _cosines(d)
+    square = (n - 1) * float(shares @ weights**2)
+    nodes, masses = roots_hermitenorm(NORMAL_NODES)
+    own = 1 + math.sqrt(square / d) * nodes
+    length = np.sqrt(own**2 + square * (1 - 1 / d))
+    lost = _beyond((own[:, None] - weights) / length[:, None], d) @ shares
+    return float(masses @ np.exp((n - 1) * np.log1p(-np.minimum(lost, 1 - 1e-16))) / masses.sum())
+
+
+def _cosines(d: float) -> tuple[Floats, Floats]:
+    """Return cosines of two random directions and their shares: the midpoint rule over angles."""
+    angles = (np.arange(NODES) + 0.5) / NODES * math.pi
+    logs = (d - 2) * np.log(np.sin(angles))
+    shares = np.exp(logs - logs.max())
+    return np.cos(angles), shares / shares.sum()
+
+
+def _beyond(t: Floats, d: float) -> Floats:
+    """Return the chance that two random directions have a cosine above t."""
+    angles, logs = _tail(d)
+    tail = np.exp(np.interp(np.arccos(np.minimum(np.abs(t), 1)), angles, logs, left=-np.inf))
+    return np.where(t > 0, tail, 1 - tail)
+
+
+@lru_cache(maxsize=64)
+def _tail(d: float) -> tuple[Floats, Floats]:
+    """Return angles in (0, pi/2] and ln of the chance that two random directions are nearer than each."""
+    from scipy.special import betainc
+
+    angles = np.linspace(0, math.pi / 2, PLACES)[1:]
+    with np.errstate(divide="ignore"):
+        return angles, np.log(0.5 * betainc((d - 1) / 2, 0.5, np.sin(angles) ** 2))
 
 
 def best_retrieval_capacity(d: int) -> Prediction:
