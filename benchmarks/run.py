@@ -156,8 +156,12 @@ def mapped_lines(rows: list[dict[str, Any]]) -> list[Line]:
         lines.append(
             Line.held("mapped slots", of, f"{most:.0f} MB of memory of its own", "at most 1000 MB", most <= 1000)
         )
-        text = f"{row['queries']} recalls in {row['seconds_recalled']:.1f} s, off by {row['largest_error']:.1g}"
+        text = f"{row['queries']} recalls in {row['seconds_recalled']:.1f} s, off by {row['error_recalled']:.1g}"
         lines.append(Line("mapped slots", of, text))
+        for name, words in (("nearest", "32 nearest, exact"), ("index", "32 nearest, through the index")):
+            text = f"{words}: {row['queries']} recalls in {row[f'seconds_{name}']:.1f} s, off from softmax by "
+            text += f"{row[f'error_{name}']:.2g}, at most {row[f'bound_{name}']:.2g} by the mass dropped"
+            lines.append(Line("mapped slots", of, text))
     return lines
 
 

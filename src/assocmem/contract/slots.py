@@ -74,6 +74,12 @@ class Slots(Protocol):
         Of equal ones the first stored comes first; k is at most `count`.
         """
 
+    def unread(self, queries: Array, k: int, name: str = "keys") -> tuple[Array, Array] | None:
+        """Return what that search does not look at, in groups: their rows and how similar they are at most.
+
+        Both (..., m, groups); None where it looks at all rows, so that none is more similar than the last one found.
+        """
+
 
 class RowsByName(ABC):
     """What all slots have that give their rows by name: blocks, ids and exact search over them."""
@@ -127,6 +133,10 @@ class RowsByName(ABC):
             best, ids = xp.take_along_axis(best, kept, axis=-1), xp.take_along_axis(ids, kept, axis=-1)
         order = xp.argsort(-best, axis=-1, stable=True)
         return xp.take_along_axis(ids, order, axis=-1), xp.take_along_axis(best, order, axis=-1)
+
+    def unread(self, queries: Array, k: int, name: str = "keys") -> tuple[Array, Array] | None:
+        """Return None: the search looks at all rows."""
+        return None
 
 
 class DenseSlots(RowsByName):

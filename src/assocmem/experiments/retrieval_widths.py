@@ -54,10 +54,10 @@ def _answer(run: Run) -> Outcome:
                 "theory_exponent": by_theory.value, "bits": _bits(one.row()),
             })  # fmt: skip
         told.append(_words(line, slope, by_theory, found))
-    widths = sorted({row["d_k"] for row in rows})
+    every = sorted({row["d_k"] for row in rows})
     return Outcome(
         rows,
-        {"kind": "curves", "x": "d_k", "x_title": "key width d_k = value width d_v", "x_values": widths,
+        {"kind": "curves", "x": "d_k", "x_title": "key width d_k = value width d_v", "x_values": every,
          "y_title": f"memories M with {SHARE:.0%} right recalls", "order": [line.shown.label for line in LINES]},
         f"If you only need the right one among known answers: the largest M at which {SHARE:.0%} of recalls have "
         "their largest inner product with the right one of all M values (of length one). Fitted exponents, in square "

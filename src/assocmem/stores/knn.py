@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Interval
 
@@ -26,6 +26,8 @@ from assocmem.maps.activations import Constant
 
 GATHERED = 2**20
 """Numbers of values that are gathered at once (at least those of one query)."""
+MOST_LOG = 60.0
+"""Logarithm above which rows that were not looked at may have all of the mass."""
 
 Nearest = Annotated[int, COUNT, Help("pairs of the memory that each query attends to; all where there are fewer")]
 Beta = Annotated[float | None, NOT_NEGATIVE, Help("sharpness on unit keys", none="sqrt(d_k)")]
@@ -47,12 +49,12 @@ class NearestNeighbours(Store):
     A memory of any size is searched for the k nearest, exactly, and of equal ones those stored first are taken; with k
     at least as large as the memory it is softmax attention. What the softmax over all pairs would give to those left
     out is its dropped mass m: the recall is off from that of softmax attention by at most 2 m max |v|. Every recall
-    says how large m can be (`Recall.dropped`), for those left out are no more similar than the last one taken;
-    `dropped_mass` counts it.
+    says how large m can be (`Recall.dropped`), for those left out are no more similar than the last one taken, or,
+    with `IndexSlots`, than the cells allow that were not read; `dropped_mass` counts it.
 
     Notes
     -----
-    State: keys (n, d_k) and values (n, d_v), in memory or in files (`MappedSlots`).
+    State: keys (n, d_k) and values (n, d_v), in memory, in files (`MappedSlots`) or behind an index (`IndexSlots`).
     Cost: nothing but the copy per write; n d_k + k d_v multiply-adds per recall, n d_k more for `dropped_mass`.
 
     Examples
@@ -79,7 +81,7 @@ class NearestNeighbours(Store):
         arxiv="2203.08913",
         equation="section 3.2: attention to the k nearest (key, value) pairs of an external memory",
         deviations=(
-            "the search is exact, theirs an approximation",
+            "the search is exact unless slots have an index, theirs an approximation",
             "beta multiplies similarities of unit keys, the default sqrt(d_k)",
         ),
     )
@@ -100,10 +102,12 @@ class NearestNeighbours(Store):
 
     def _block(self, state: State, x: Array, beta: float) -> Recall:
         slots = _slots(state)
-        ids, found = slots.search(x, min(self.k, slots.count))
+        k = min(self.k, slots.count)
+        ids, found = slots.search(x, k)
         powers, total = _powers(found, beta)
         weights = powers / _one_for_zero(total)
-        rest = (slots.count - int(ids.shape[-1])) * _least(weights, ids >= 0)
+        far, mass = _unread(slots, x, k, beta, found, total)
+        rest = (slots.count - k - far) * _least(weights, ids >= 0) + mass
         return Recall(_mixed(slots, ids, weights), Chosen(ids, weights), dropped=rest / (1 + rest))
 
     def dropped_mass(self, state: State, queries: Array) -> Array:
@@ -174,7 +178,7 @@ class MemorizingTransformer(Store):
         arxiv="2203.08913",
         equation="V_a = V_m g + V_c (1 - g), g = sigmoid(b_g)",
         deviations=(
-            "the search is exact, theirs an approximation",
+            "the search is exact unless slots have an index, theirs an approximation",
             "the local window slides, theirs ends with its segment",
             "beta multiplies similarities of unit keys, the default sqrt(d_k)",
             "one softmax over both (bias None) is that of other implementations",
@@ -199,7 +203,8 @@ class MemorizingTransformer(Store):
         old = max(0, state.n - self.window)
         near = slice(old, state.n)
         # Among the k + window most similar of all pairs are at least the k most similar of the old ones.
-        ids, found = slots.search(x, min(self.k + self.window, state.n) if old else 0)
+        k = min(self.k + self.window, state.n) if old else 0
+        ids, found = slots.search(x, k)
         taken = ids < old
         taken = taken & (xp.cumulative_sum(xp.astype(taken, xp.int64), axis=-1) <= self.k)
         nothing = xp.full_like(found, -float("inf"))
@@ -208,15 +213,17 @@ class MemorizingTransformer(Store):
         here = xp.broadcast_to(xp.arange(old, state.n, device=device_of(ids)), local.shape)
         left = old - min(self.k, old)
         if self.bias is None:
-            powers, total = _powers(xp.concat(parts, axis=-1), beta)
+            both = xp.concat(parts, axis=-1)
+            powers, total = _powers(both, beta)
             weights = powers / _one_for_zero(total)
             rest = left * _least(weights[..., : int(ids.shape[-1])], taken)
+            rest = rest + _unread(slots, x, k, beta, both, total)[1]
             dropped = rest / (1 + rest)
         else:
             share = 1 / (1 + math.exp(-self.bias)) if old else 0.0
             (memory, of_memory), (window, of_window) = (_powers(part, beta) for part in parts)
             memory = memory / _one_for_zero(of_memory)
-            rest = left * _least(memory, taken)
+            rest = left * _least(memory, taken) + _unread(slots, x, k, beta, parts[0], of_memory)[1]
             dropped = share * rest / (1 + rest)
             weights = xp.concat([share * memory, (1 - share) * window / _one_for_zero(of_window)], axis=-1)
         ids = xp.concat([ids, here], axis=-1)
@@ -278,6 +285,19 @@ def _least(weights: Array, taken: Array) -> Array:
         return xp.sum(weights, axis=-1)
     least = xp.min(xp.where(taken, weights, xp.full_like(weights, float("inf"))), axis=-1)
     return xp.where(least < float("inf"), least, xp.zeros_like(least))
+
+
+def _unread(slots: Slots, x: Array, k: int, beta: float, found: Array, total: Array) -> tuple[Any, Any]:
+    """Return how many rows the search for k did not look at, and their mass at most over `total`, that of `found`."""
+    passed = slots.unread(x, k)
+    if passed is None:
+        return 0, 0.0
+    xp = namespace(found)
+    counts, most = passed
+    gap = most - xp.max(found, axis=-1, keepdims=True)
+    powers = xp.exp(xp.clip(xp.where(gap == 0, gap, beta * gap), None, MOST_LOG))
+    mass = xp.sum(xp.where(counts > 0, counts * powers, xp.zeros_like(powers)), axis=-1)
+    return xp.sum(counts, axis=-1), mass / total[..., 0]
 
 
 def _mixed(slots: Slots, ids: Array, weights: Array) -> Array:
