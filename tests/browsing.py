@@ -92,7 +92,7 @@ class Tab:
     def open(self, address):
         """Go to the address and wait until every section is there."""
         self.page.goto(address)
-        self.page.wait_for_selector(LOADED)
+        self.page.wait_for_selector(LOADED, timeout=60000)  # a busy machine computes its first answers
         return self
 
     def text(self, selector):

@@ -11,10 +11,10 @@ from test_page_browser import ratio_of
 api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = api.expect
 FEW = (
-    *("head", "mlp", "why", "stores", "glyphs", "pictures/outer/0", "pictures/softmax/0", "hand/outer-product/0"),
+    *("head", "mlp", "why", "stores", "glyphs", "pictures/outer/1", "pictures/softmax/1", "hand/outer-product/0"),
     *("hand/softmax/0", "bars/outer/64/1/0", "bars/optimal/64/1/0", "bars/outer/32/1/0", "bars/softmax/64/1/0/8"),
     *("curves/64/8", "curves/32/8", "optimal/64", "optimal/32", "contexts/64/8/1024", "calculator/64/1"),
-    *("streams/delta-net/1/1", "streams/mamba-2/1/1"),
+    *("streams/delta-net/1/1", "streams/mamba-2/1/1", "short", "picking/outer/128"),
 )
 
 
@@ -45,13 +45,14 @@ def test_bars_and_curves_work_from_disk(tab):
     expect(tab.page.locator("#stores-table tbody th[scope=row]").first).to_be_visible()
 
 
-def test_controls_say_what_this_file_does_not_offer(tab):
+def test_what_this_file_lacks_is_said_once_and_no_control_is_dead(tab):
     assert tab.page.get_attribute("#width", "max") == "1"
-    for control in ("width", "longwidth", "needwidth"):
-        assert "16 and 128" in tab.text(f"#{control}-note")
-        assert tab.page.get_attribute(f"#{control}", "aria-describedby") == f"{control}-note"
-    assert tab.page.is_disabled("#draw")
-    assert "one draw" in tab.text("#draw-note")
+    assert tab.page.get_attribute("#picked", "max") == "15"
+    assert tab.page.locator("#draw").is_hidden()
+    assert "16 and 128" in tab.text("#copy-note")
+    assert "100 draws" in tab.text("#copy-note")
+    assert tab.page.locator("body").inner_text().count("assocmem explore") == 1
+    assert tab.page.locator("button:visible:disabled").all_text_contents() == ["Back"]
 
 
 def test_code_runs_and_is_ended_from_disk(tab):
@@ -76,6 +77,6 @@ def test_what_is_not_inside_is_a_sentence(tab):
 
 def test_the_state_of_the_controls_is_in_the_address(tab):
     tab.press("#m", "Home")
-    assert tab.page.url.endswith("#m=2")
+    assert tab.page.url.endswith("#bars&m=2")
     tab.page.go_back()
     expect(tab.page.locator("#m-out")).not_to_have_text("2")

@@ -62,18 +62,30 @@ def labelled(shown: Iterable[Shown]) -> list[tuple[str, Store]]:
     return [(one.label, one.store) for one in shown]
 
 
+SERIES = {2: "1 + βs", 3: "1 + βs + (βs)²/2", 4: "1 + βs + (βs)²/2 + (βs)³/6"}
 CHOICES = (
-    Shown("outer-product", short="outer"), Shown("optimal-linear", short="optimal"), Shown("relu"),
-    Shown("squared-relu", short="squared"), Shown("swiglu"), Shown("cubed-relu", short="cubed"),
-    *(Shown("exp-series", f"exp, {n} terms", {"terms": n}, short=f"exp{n}") for n in (2, 3, 4)), Shown("softmax"),
+    Shown("outer-product", short="outer", about="Adds every pair to one grid of numbers; a value weighs as much as its "
+          "key is like the query."),
+    Shown("optimal-linear", short="optimal", about="One grid too, but the best one: chosen so that all answers "
+          "together are as near as can be to the stored values (least squares)."),
+    Shown("relu", about="Keeps a list of the pairs; keys that point away from the query weigh nothing."),
+    Shown("squared-relu", short="squared", about="As ReLU, each weight squared: 1 stays 1, a stranger's 0.1 becomes "
+          "0.01."),
+    Shown("swiglu", about="Each weight is a likeness times a soft ReLU of it (a gate); it acts much like squared "
+          "ReLU."),
+    Shown("cubed-relu", short="cubed", about="As ReLU, each weight cubed: a stranger's 0.1 becomes 0.001."),
+    *(Shown("exp-series", f"exp, {n} terms", {"terms": n}, short=f"exp{n}", about="Softmax's exponential cut off after "
+            f"{n} terms of its sum: {series}, s being the likeness.") for n, series in SERIES.items()),
+    Shown("softmax", about="Attention: keeps all pairs, weighs each by e to the power β times its likeness, and "
+          "divides by the sum."),
 )  # fmt: skip
 """Those of the page's bars and curves, in the order of the article."""
 OUTER, OPTIMAL, RELU, SQUARED, SWIGLU, CUBED, EXP2, EXP3, EXP4, SOFTMAX = CHOICES
 PICTURES = (OUTER, OPTIMAL, RELU, SQUARED, CUBED, SOFTMAX)
 """Those of the page's opening picture: a short walk from a matrix to attention."""
 HAND = (
-    Shown("outer-product", "one grid of numbers", short="outer"),
-    Shown("softmax", "a list, read by softmax", {"beta": 8.0}),
+    Shown("outer-product", "outer product: one grid", short="outer"),
+    Shown("softmax", "softmax: a list of the pairs", {"beta": 8.0}),
 )
 """Those of the memory that can be held in the hand."""
 HEAD, LAYER = Shown("softmax", "an attention head", {"beta": 6.0}), Shown("relu", "a feed-forward layer")

@@ -4,13 +4,16 @@ paths to files, the single file holds them inside."""
 import importlib
 import json
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from assocmem.contract.errors import InputError
 from assocmem.page.charts import live
-from assocmem.page.declare import LIVE, Endpoint, Section
+from assocmem.page.declare import LIVE, Control, Endpoint, Section
+from assocmem.page.words import GLOSSARY, VERDICTS
+
+COMMANDS = "pip install assocmem, then assocmem explore"
 
 
 def sections() -> dict[str, Section]:
@@ -40,7 +43,18 @@ def offered(copy: str = LIVE) -> dict[str, Any]:
         "endpoints": {name: endpoint.declared() for name, endpoint in endpoints().items()},
         "sections": {name: _declared(section) for name, section in every.items()},
         "charts": _charts(tuple(every.values())),
+        "glossary": GLOSSARY,
+        "verdicts": [{"above": above, "id": name, **words} for above, name, words in VERDICTS],
+        "note": _lacking(copy, [control for section in every.values() for control in section.controls]),
     }
+
+
+def _lacking(copy: str, controls: Iterable[Control]) -> str:
+    """Return one sentence on what a copy of the page leaves out, "" where it is nothing."""
+    lacks = list(dict.fromkeys(words for control in controls if (words := control.lacks(copy))))
+    if not lacks:
+        return ""
+    return f"The Python package assocmem serves this page with {', '.join(lacks[:-1])} and {lacks[-1]}: {COMMANDS}."
 
 
 def _declared(section: Section) -> dict[str, Any]:
@@ -49,6 +63,7 @@ def _declared(section: Section) -> dict[str, Any]:
         "sliders": [control.name for control in section.sliders],
         "buttons": [control.name for control in section.controls if control.buttons],
         "endpoints": [one.name for one in section.endpoints],
+        "place": section.place,
         "words": section.words,
         **own,
     }

@@ -31,7 +31,8 @@ class Control:
     name: in the page's address. values: what there is to choose. usual: what is chosen at first (an id). label: of a
     slider, "_" before an index. say: a value in words, for those who listen. special: value: (shown, said). kept:
     the values that a copy of the page holds, where they are fewer. noun: what `values` counts, for the note that says
-    so. many: any number of the choices at once, joined by dots.
+    so. many: any number of the choices at once, joined by dots. pattern: of a text that the page's script reads and
+    writes, in place of values.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Control:
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     noun: str = ""
     many: bool = False
+    pattern: str = ""
 
     @classmethod
     def of(
@@ -62,27 +64,26 @@ class Control:
         """Return the values that a copy of the page offers."""
         return self.kept.get(copy, self.values)
 
-    def note(self, copy: str) -> str:
-        """Return what a copy of the page leaves out, in a sentence; "" where it is nothing."""
+    def lacks(self, copy: str) -> str:
+        """Return what the whole page has and a copy leaves out, in words; "" where it is nothing."""
         held, every = self.held(copy), len(self.values)
         if len(held) == every:
             return ""
         if self.noun:
-            words = f"one {self.noun}" if len(held) == 1 else f"{len(held)} {self.noun}s"
-            return f"This copy holds {words}; assocmem explore offers {every}."
+            return f"{every:,} {self.noun} in place of {len(held)}"
         rest = " and ".join(_written(value) for value in self.values if value not in held)
-        return f"This copy holds {' and '.join(map(_written, held))}; assocmem explore also {rest}."
+        return f"{self.label.split(' d_')[0].lower()}s of {rest}"
 
     @property
     def buttons(self) -> bool:
         """Whether a reader sets it by buttons."""
-        return isinstance(self.values[0], Option)
+        return bool(self.values) and isinstance(self.values[0], Option)
 
     def declared(self, copy: str) -> dict[str, Any]:
         """Return the control as JSON for the page's script."""
         held = self.held(copy)
         options = [{"id": o.id, "label": o.label, **o.facts} for o in held if isinstance(o, Option)]
-        more = {"label": self.label, "say": self.say, "special": dict(self.special), "note": self.note(copy)}
+        more = {"label": self.label, "say": self.say, "special": dict(self.special), "pattern": self.pattern}
         values = [o["id"] for o in options] or list(held)
         return {"values": values, "usual": self.usual, "options": options, "many": self.many, **more}
 
@@ -173,14 +174,14 @@ class Endpoint:
 class Section:
     """A part of the page.
 
-    place: its turn. endpoints: where its numbers are. sliders: those that it shows, in order. more: other controls
-    without a part in any path. charts: name: (view, height). words: what else its script reads. title, text, link (in
-    the menu): of a section that is no more than a chart, of its own name, with controls: it is made from this
-    declaration alone, and its one endpoint answers with rows (of the chart's datasets), text, and where there are any
-    note, said and signals.
+    place: its turn, in the page and in the menu. endpoints: where its numbers are. sliders: those that it shows, in
+    order. more: other controls without a part in any path. charts: name: (view, height). words: what else its script
+    reads. title, text, link (in the menu): of a section that is no more than a chart, of its own name, with controls:
+    it is made from this declaration alone, and its one endpoint answers with rows (of the chart's datasets), text, and
+    where there are any note, said and signals.
     """
 
-    place: int
+    place: float
     endpoints: tuple[Endpoint, ...]
     sliders: tuple[Control, ...] = ()
     more: tuple[Control, ...] = ()

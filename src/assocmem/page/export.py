@@ -152,6 +152,7 @@ def single_file(held: Mapping[str, object]) -> str:
     inside = json.dumps({"data": held, "assets": assets}, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     packed = base64.b64encode(gzip.compress(inside.encode(), 9, mtime=0)).decode()
     page = (STATIC / "index.html").read_text(encoding="utf-8")
+    page = re.sub(r'<meta property="og:image" [^>]*>\n', "", page)  # a file has no neighbours
     page = re.sub(r'<link rel="stylesheet" href="([^"]+)">', lambda m: f"<style>{_style(m[1])}</style>", page)
     scripts = "\n".join(f"<script>{_script(STATIC / name)}</script>" for name in SCRIPTS)
     page = page.replace('<script src="vendor/katex.min.js" defer></script>', scripts)

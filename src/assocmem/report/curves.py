@@ -175,13 +175,12 @@ def _live_layers(axes: _Axes) -> list[Any]:
     hover = axes.layer("theory", []).mark_point(size=120, filled=True, opacity=0, clip=True)
     series, across = alt.Tooltip("label:N", title="series"), alt.Tooltip(f"{axes.x}:Q", format=",", title="M")
     expected = alt.Tooltip("theory:Q", format=".4g", title="expected")
-    drawn = alt.Tooltip("value:Q", format=".4g", title="the bars' own draw")
     return [
         marker.encode(x=axes.across),
         swatch.encode(x=axes.across, y=axes.up("at"), color=axes.colour),
         words.encode(x=axes.across, y=axes.up("at"), text=alt.Text("label:N")),
         hover.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, tooltip=[series, across, expected]),
-        ring.encode(x=axes.across, y=axes.up("value"), tooltip=[series, across, drawn]),
+        ring.encode(x=axes.across, y=axes.up("value"), tooltip=[series, across, alt.Tooltip("value:Q", format=".4g")]),
     ]
 
 
@@ -255,6 +254,8 @@ def _axes(view: Mapping[str, Any], canvas: Canvas, series: alt.Scale) -> _Axes:
 
 def _theory_layers(rows: list[dict[str, Any]], dashes: Mapping[str, Sequence[int]], axes: _Axes) -> list[Any]:
     """Return the theory's lines, those with dashes above the others in layers of their own; strokes of the rest."""
+    import altair as alt
+
     layers: list[Any] = []
     lines = rows if axes.canvas.mode == "live" else _long(rows, axes.x)
     drawn = {r["label"] for r in lines}
@@ -268,8 +269,16 @@ def _theory_layers(rows: list[dict[str, Any]], dashes: Mapping[str, Sequence[int
         mine = [r for r in lines if (r["label"] == label if label else r["label"] not in dashes)]
         broken: dict[str, Any] = {"strokeDash": list(dashes[label])} if label else {}
         line = axes.layer("theory", mine).mark_line(strokeWidth=1.8, clip=axes.canvas.mode == "live", **broken)
+        if axes.canvas.mode == "live" and dashes:  # all its lines are of one dataset
+            line = line.transform_filter(alt.FieldOneOfPredicate("label", [label]) if label else _no_dashes(dashes))
         layers.append(line.encode(x=axes.across, y=axes.up("theory"), color=axes.colour, opacity=axes.shown))
     return layers
+
+
+def _no_dashes(dashes: Mapping[str, Sequence[int]]) -> Any:
+    import altair as alt
+
+    return {"not": alt.FieldOneOfPredicate("label", list(dashes)).to_dict()}
 
 
 def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
@@ -290,7 +299,7 @@ def _measured_layers(rows: list[dict[str, Any]], axes: _Axes) -> list[Any]:
         alt.Tooltip("high:Q", format=".4g", title="to"),
         alt.Tooltip("n_trials:Q", title="trials"),
         alt.Tooltip("theory:Q", format=".4g", title="theory"),
-        alt.Tooltip("sampler:N", title="sampler"),
+        *(() if axes.canvas.mode == "live" else (alt.Tooltip("sampler:N", title="sampler"),)),
     ]
     points = axes.layer("measured", rows).mark_point(size=38, filled=True, clip=axes.canvas.mode == "live")
     points = points.encode(
@@ -320,13 +329,13 @@ def _rule(level: float, text: str, axes: _Axes) -> list[Any]:
     line = alt.Chart(data).mark_rule(strokeDash=[5, 4], color="#888").encode(y=axes.up("level"))
     if not text:
         return [line]
-    if axes.canvas.mode == "live":
-        place: dict[str, Any] = {"fontSize": 11, "align": "left", "dx": 6, "dy": -8}
+    if axes.canvas.mode == "live":  # on the page's own ground, light or dark
+        place: dict[str, Any] = {"fontSize": 12, "align": "left", "dx": 6, "dy": -8, "color": alt.ExprRef("ink")}
         at = alt.XValue(0)  # type: ignore[no-untyped-call]  # Altair leaves it untyped
     else:  # beside the chart, where no curve is
         place = {"fontSize": 12, "align": "left", "baseline": "middle", "dx": 6, "lineBreak": " ", "lineHeight": 13}
         at = alt.XValue("width")  # type: ignore[no-untyped-call]
-    words = alt.Chart(data).mark_text(color="#666", **place)
+    words = alt.Chart(data).mark_text(**{"color": "#666", **place})
     return [line, words.encode(y=axes.up("level"), x=at, text=alt.Text("text:N"))]
 
 

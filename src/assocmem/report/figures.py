@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["chart", "specification", "write_picture"]
 
 TARGET_COLOUR = "#C2410C"
-MEMORY_COLOUR = "#0072B2"
+MEMORY_COLOUR = "#64748B"
 ROUNDING = 1e-9
 """What is smaller than this against a signal is rounding."""
 INK, SOFT, LINE = "#1C2024", "#586069", "#E3E0D8"

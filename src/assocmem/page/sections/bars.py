@@ -38,7 +38,10 @@ WIDTHS, FILE_WIDTHS = (16, 32, 64, 128), (32, 64)
 def options(stores: tuple[Shown, ...]) -> tuple[Option, ...]:
     """Return stores as what buttons offer, in the colours that they have on the page."""
     colours = {one: PALETTE[i % len(PALETTE)] for i, one in enumerate(CHOICES)}
-    return tuple(Option(one.id, one.label, one, {"sharp": one.sharp, "colour": colours[one]}) for one in stores)
+    return tuple(
+        Option(one.id, one.label, one, {"sharp": one.sharp, "colour": colours[one], "about": one.about})
+        for one in stores
+    )
 
 
 def width(name: str) -> Control:
@@ -49,7 +52,7 @@ def width(name: str) -> Control:
 def cosine(name: str) -> Control:
     """Return a slider of how near the query is to its key."""
     clean = {1: ("1 (clean)", "1, a clean query")}
-    return Control(name, COSINES, 1, "Cosine of query and key", "{}, a noisy query", clean)
+    return Control(name, COSINES, 1, "Likeness of query and key", "{}, a vague query", clean)
 
 
 STORE = Control("store", options(CHOICES), OUTER.id)
@@ -57,7 +60,7 @@ M = Control("m", COUNTS, 32, "Memories M", "{} memories")
 SHARPNESS = [setting for one in CHOICES for setting in one.named("beta")]
 BETA = Control.of("beta", SHARPNESS, BETAS, 8, "Sharpness β", say="sharpness {}")
 COSINE, WIDTH = cosine("cosine"), width("width")
-DRAW = Control("draw", range(100), 0, kept={SITE: range(2), FILE: range(1)}, noun="draw")
+DRAW = Control("draw", range(100), 0, kept={SITE: range(2), FILE: range(1)}, noun="draws of the bars' keys")
 
 
 def page_keys(d_k: int, draw: int) -> np.ndarray[Any, Any]:
@@ -65,9 +68,9 @@ def page_keys(d_k: int, draw: int) -> np.ndarray[Any, Any]:
     return key_law("sphere").draw(stream(PAGE_SEED, "page keys", d_k, draw), MEMORIES, d_k)
 
 
-def page_query(keys: np.ndarray[Any, Any], cosine: float, draw: int) -> np.ndarray[Any, Any]:
-    """Return the query (1, d_k) at a cosine with the target, the first of the keys."""
-    key = keys[TARGET : TARGET + 1]
+def page_query(keys: np.ndarray[Any, Any], cosine: float, draw: int, target: int = TARGET) -> np.ndarray[Any, Any]:
+    """Return the query (1, d_k) at a cosine with the key of the target."""
+    key = keys[target : target + 1]
     return key if cosine == 1.0 else at_cosine(stream(PAGE_SEED, "page query", key.shape[1], draw), key, cosine)
 
 
@@ -77,13 +80,15 @@ def sums(shown: Shown, d_k: int, beta: float) -> bool:
 
 
 @lru_cache(maxsize=256)
-def weight_rows(shown: Shown, d_k: int, cosine: float, draw: int, beta: float) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return the recall weights (M,) of one query for every M in COUNTS, the target's first.
+def weight_rows(
+    shown: Shown, d_k: int, cosine: float, draw: int, beta: float, target: int = TARGET
+) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return the recall weights (M,) of one query for every M in COUNTS.
 
     For stores whose weights do not depend on M all rows are prefixes of one row (softmax up to its normaliser).
     """
     store, keys = shown.at(beta), page_keys(d_k, draw)
-    query, values, form = page_query(keys, cosine, draw), np.zeros((MEMORIES, 1)), store.form(d_k)
+    query, values, form = page_query(keys, cosine, draw, target), np.zeros((MEMORIES, 1)), store.form(d_k)
     if sums(shown, d_k, beta):
         row = recall_weights(store, Pairs(keys, values), query)[0]
         return tuple(row[:m] / row[:m].sum() if form and form.normalised else row[:m] for m in COUNTS)
@@ -134,11 +139,11 @@ def expected_capacity(shown: Shown, d_k: int, cosine: float, beta: float) -> flo
 PRESETS = [
     {"label": label, "set": {"store": shown.id, "m": m, **more}}
     for label, shown, m, more in (
-        ("32 memories in a grid", OUTER, 32, {}),
-        ("Past 64 the grid fails", OUTER, 128, {}),
-        ("Least squares: nothing leaks at 64", OPTIMAL, 64, {}),
+        ("Outer product, 32 memories", OUTER, 32, {}),
+        ("Past 64 the outer product fails", OUTER, 128, {}),
+        ("Optimal linear: nothing leaks at 64", OPTIMAL, 64, {}),
         ("Squaring turns 0.1 into 0.01", SQUARED, 768, {}),
-        ("Two terms of exp lose to a straight line", EXP2, 48, {}),
+        ("Two terms of exp lose to the outer product", EXP2, 48, {}),
         ("Softmax at β 2 fails after a few dozen", SOFTMAX, 64, {"beta": 2}),
         ("Softmax at β 8 doesn't", SOFTMAX, 1024, {"beta": 8}),
         ("A vague query makes softmax fail again", SOFTMAX, 1024, {"beta": 8, "cosine": 0.5}),

@@ -5,7 +5,7 @@ from typing import Any
 
 from assocmem import theory
 from assocmem.contract.form import LeastSquares
-from assocmem.experiments.shown import CHOICES, OPTIMAL, Shown
+from assocmem.experiments.shown import CHOICES, EXP4, OPTIMAL, SWIGLU, Shown
 from assocmem.lab import run
 from assocmem.lab.keys import Keys
 from assocmem.lab.similarities import Similarities
@@ -76,6 +76,7 @@ VIEW = CURVES | {
     "y_domain": (1e-3, 300),
     "y_values": tuple(10.0**k for k in range(-3, 3)),
     "order": [one.label for one in CHOICES],
+    "dashes": {OPTIMAL.label: [7, 4], SWIGLU.label: [7, 4], EXP4.label: [2, 3]},  # near others for long stretches
 }
 SECTION = Section(
     4,

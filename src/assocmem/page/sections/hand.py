@@ -71,4 +71,19 @@ def _table(rows: np.ndarray[Any, Any], **more: Any) -> dict[str, Any]:
 # code: the plain program beside it, in static/teach.
 KIND = Control("hand", [Option(one.key, one.label, one, {"code": one.id}) for one in HAND], HAND[0].key)
 ASKED = Control("asked", [Option(i, f"ask with key {i + 1}", i) for i in range(3)], 0)
-SECTION = Section(2, (Endpoint("hand", hand, (Part(KIND), Part(ASKED))),), more=(Control("step", range(10), 0),))
+CODE = Control("code", (), "", pattern="[\\w-]{1,8000}")
+CHANGES = (
+    {"label": "Add a fourth memory", "replace": [
+        ["[0.1, 0.1, 0.7, -0.7]]", "[0.1, 0.1, 0.7, -0.7],\n        [0.5, -0.1, 0.1, 0.854]]"],
+        ["[4, 8, 0]]", "[4, 8, 0], [7, 7, 7]]"]]},
+    {"label": "Squared weights", "kind": HAND[1].key, "replace": [
+        ["exp(beta * s) for s in alike", "max(0, s) ** 2 for s in alike"],
+        ["total = sum(weights)", "total = 1"]]},
+)  # fmt: skip
+"""Changes that are ready to make in the program, of one kind of memory or of both."""
+SECTION = Section(
+    2,
+    (Endpoint("hand", hand, (Part(KIND), Part(ASKED))),),
+    more=(Control("step", range(10), 0), CODE),
+    words={"changes": CHANGES},
+)

@@ -1,60 +1,85 @@
-"""The opening picture: one glyph asked of a memory that fills up."""
+"""The opening picture: one glyph asked of a memory that fills up. The memory is the bars' first draw."""
 
 import base64
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from assocmem.contract.state import Pairs
-from assocmem.experiments.shown import OUTER, PICTURES, Shown
-from assocmem.inputs import glyph_pairs
-from assocmem.inputs.glyphs import glyphs
+from assocmem.experiments.shown import OUTER, PICTURES, SOFTMAX, Shown
+from assocmem.inputs.glyphs import Glyphs, glyphs
 from assocmem.page.charts import rounded
-from assocmem.page.declare import Control, Endpoint, Option, Part, Section
-from assocmem.page.sections.bars import COUNTS, MEMORIES, PAGE_SEED, TARGET, options
-from assocmem.ruler import by_weights, recall_weights
+from assocmem.page.declare import FILE, SITE, Control, Endpoint, Option, Part, Section
+from assocmem.page.sections.bars import COUNTS, MEMORIES, options, sums, weight_rows
+from assocmem.ruler import by_weights
 
 LETTERS = ("A", "g", "&", "Ω")
+"""The first pictures of the wall."""
+WIDTH, BETA = 64, 8.0
 PICTURE = Control("picture", options(PICTURES), OUTER.id)
-LETTER = Control("letter", [Option(x, x, x, {"title": f"Ask for {x}"}) for x in LETTERS], "A")
+ASKED = Control(
+    "picked", range(1, MEMORIES + 1), 1, "Picture asked for", "picture {}",
+    kept={SITE: range(1, 65), FILE: range(1, 17)}, noun="pictures to ask for",
+)  # fmt: skip
+BESIDE = Control("beside", [Option("", "nothing"), *options(PICTURES)], "")
 COUNT = Control("count", (1, *COUNTS), 64, "Pictures stored", "{} pictures")
+OWN = Control("own", (), "", pattern="[\\w-]{43}")
+
+STORY = [
+    {"say": "One grid of numbers. Every picture is added to it, one on top of the other.",
+     "set": {"picture": OUTER.id, "count": 1}, "wait": 1.5},
+    {"fill": 256, "seconds": 5.0},
+    {"say": "256 pictures: A has drowned in the others.", "set": {"count": 256}, "wait": 2.0},
+    {"say": "Now the same 256 pictures, read by softmax, as attention reads them.", "set": {"picture": SOFTMAX.id},
+     "wait": 2.5},
+    {"fill": 1024, "seconds": 2.0},
+    {"say": "1,024 pictures, and A still comes back. Now it is yours: store, ask, draw.", "set": {"count": 1024},
+     "wait": 1.0},
+]  # fmt: skip
+"""What the opening plays: settings and words, seconds to wait after them; or the number to fill up to."""
+GUESSES = (16, 64, 256, 1024)
 
 
-def pictures(shown: Shown, letter: str, d_k: int = 64, beta: float = 8.0) -> dict[str, Any]:
-    """Return what the store recalls for one glyph at every M of the slider, as bytes of ink (0..255) in base64.
+@lru_cache(maxsize=1)
+def wall() -> Glyphs:
+    """Return the stored pictures in the order of their memories, `LETTERS` first."""
+    font = glyphs()
+    front = [font.chars.index(letter) for letter in LETTERS]
+    order = [*front, *(i for i in range(MEMORIES) if i not in front)]
+    return Glyphs([font.chars[i] for i in order], font.images[order])
 
-    Each picture is 16 x 16; keys are random unit vectors of width d_k; values are glyphs minus their mean, which is
-    added back to draw. The recall is divided by the target's own weight, so that its ink keeps its depth.
+
+def pictures(shown: Shown, picked: int) -> dict[str, Any]:
+    """Return what every picture weighs when memory `picked` (1 to 1024) is asked for with its own key, at every M.
+
+    counts: the M of the slider from which on it is stored. weights: relative to its own weight, as the bars have them:
+    `row` (its first M numbers belong to M pictures), or `rows`, one a count. ratio: one a count.
     """
-    font, store = glyphs(), shown.at(beta)
-    pairs = glyph_pairs(PAGE_SEED, LETTERS.index(letter), MEMORIES, d_k, first=letter)
-    frames, ratios = [], []
-    for m in COUNT.values:
-        held = Pairs(pairs.keys[:m], pairs.values[:m])
-        weights = recall_weights(store, held, held.keys[:1])
-        state = store.write(store.empty(d_k, pairs.values.shape[1]), held.keys, held.values)
-        frames.append(_inked(font.picture(store.recall(state, held.keys[:1])[0] / weights[0, TARGET])))
-        ratios.append(float(by_weights(weights, np.array([TARGET]))[0]))
-    return {"letter": letter, "counts": list(COUNT.values), "frames": frames, "ratio": rounded(ratios, 4)}
+    at = picked - 1
+    made = weight_rows(shown, WIDTH, 1.0, 0, BETA, at)
+    rows = [np.ones(1), *made] if not at else [row for row in made if len(row) > at]
+    relative = [row / (row[at] or 1.0) for row in rows]
+    ratios = [float(by_weights(row[None, :], np.array([at]))[0]) for row in rows]
+    many = (
+        {"row": rounded(relative[-1], 4)} if sums(shown, WIDTH, BETA) else {"rows": [rounded(r, 4) for r in relative]}
+    )
+    return {"counts": [len(row) for row in rows], **many, "ratio": rounded(ratios, 4)}
 
 
 def glyph_sheet() -> dict[str, Any]:
-    """Return all stored pictures, one bit a pixel in base64 (32 bytes a picture), and where each letter stands."""
-    font = glyphs()
-    bits = np.packbits(font.images.reshape(len(font.chars), -1) > 0.5, axis=1)
-    first = {letter: font.chars.index(letter) for letter in LETTERS}
-    return {"bits": base64.b64encode(bits.tobytes()).decode(), "first": first}
-
-
-def _inked(picture: np.ndarray[Any, Any]) -> str:
-    return base64.b64encode(np.clip(np.rint(255 * picture), 0, 255).astype(np.uint8).tobytes()).decode()
+    """Return all pictures in the order of their memories, a bit a pixel in base64 (32 bytes each), and their names."""
+    font = wall()
+    bits = np.packbits(font.images.reshape(MEMORIES, -1) > 0.5, axis=1)
+    return {"bits": base64.b64encode(bits.tobytes()).decode(), "chars": "".join(font.chars)}
 
 
 SECTION = Section(
     1,
     (
         Endpoint("glyphs", glyph_sheet, first=True),
-        Endpoint("pictures", pictures, (Part(PICTURE), Part(LETTER, index=True)), first=True),
+        Endpoint("pictures", pictures, (Part(PICTURE), Part(ASKED)), first=True),
     ),
-    (COUNT,),
+    (COUNT, ASKED),
+    more=(BESIDE, OWN),
+    words={"story": STORY, "guesses": GUESSES, "letters": LETTERS},
 )

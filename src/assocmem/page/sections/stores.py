@@ -1,17 +1,20 @@
 """The table of all stores and their cards, generated from the register."""
 
-import inspect
 from typing import Any
 
 from assocmem import stores, theory
-from assocmem.contract.store import Store
+from assocmem.contract.traits import Source, Traits
 from assocmem.lab.probe import counted_state
 from assocmem.page.charts import short
 from assocmem.page.declare import Endpoint, Section
 
 WIDTH, PAIRS = 64, 1000
-HOOKS = ("put_pair", "put", "get")
-"""Hooks of the contract whose bodies are a store's rule; one that writes pair by pair says it in the first."""
+KEYS = {
+    "any": "random.standard_normal((8, 64)) / 8",
+    "signs": "random.choice([-1.0, 1.0], (8, 64))",
+    "ids": "random.integers(0, 1000, (8, 64))",
+}
+"""Keys of each kind that a store may want, as one draws them."""
 
 
 def cards() -> dict[str, Any]:
@@ -43,21 +46,30 @@ def _card(key: str) -> dict[str, Any]:
         "summary": found.summary,
         "equation": store.equation,
         "capacity": short(reached.value, 8),
+        "paper": paper(source),
         "article": bool(found.article),
         "held": counted_state(store, WIDTH, WIDTH, PAIRS),
         "state": "fixed" if traits.constant_size else "grows",
         "card": words | {f"setting {one.name}": one.told for one in found.settings if not one.tuning},
-        "code": _code(type(store)),
+        "code": code(key, traits),
     }
 
 
-def _code(kind: type[Store]) -> str:
-    """Return the source of the hooks that are a store's rule, its own or its family's, without their indentation."""
-    found = {name: next((base for base in kind.__mro__ if name in vars(base)), Store) for name in HOOKS}
-    if found["put_pair"] is not Store:
-        del found["put"]
-    parts = [inspect.getsource(vars(base)[name]) for name, base in found.items() if base is not Store]
-    return inspect.cleandoc("\n".join(parts))
+def paper(source: Source | None) -> str:
+    """Return the address of a paper, "" where it has no number of arXiv or of a DOI."""
+    if source and source.arxiv:
+        return f"https://arxiv.org/abs/{source.arxiv}"
+    return f"https://doi.org/{source.doi}" if source and source.doi else ""
+
+
+def code(key: str, traits: Traits) -> str:
+    """Return a program that writes eight pairs to a store and asks for one."""
+    values = KEYS["signs"] if traits.values == "signs" else "random.standard_normal((8, 64))"
+    return (
+        "import numpy as np\nimport assocmem\n\nrandom = np.random.default_rng(0)\n"
+        f"keys = {KEYS[traits.keys]}\nvalues = {values}\n\n"
+        f'memory = assocmem.Memory("{key}")\nmemory.write(keys, values)\nprint(memory.recall(keys[0]))'
+    )
 
 
 SECTION = Section(10, (Endpoint("stores", cards),))

@@ -78,11 +78,22 @@ def streams(shown: Shown, decay: float, strength: float) -> dict[str, Any]:
     return {
         "rows": {"bars": bars[1:], "target": bars[:1]},
         "signals": {"top": max(1.05, *shares)},
-        "note": shown.about,
+        "note": f"{shown.about} {_twice(shown, extras)}",
         "said": said,
         "text": f"{said} {rest}",
         **found,
     }
+
+
+def _twice(shown: Shown, extras: dict[str, float]) -> str:
+    """Return in one sentence what is left of two values that were written under one key."""
+    keys = key_law("sphere").draw(stream(PAGE_SEED, "page streams"), 1, WIDTH)
+    every = {name: np.full(2, value) for name, value in extras.items()}
+    pairs = Pairs(np.concatenate([keys, keys]), np.zeros((2, 1)), extras=every)
+    first, second = recall_weights(shown.store, pairs, keys)[0]
+    rest = figure(100 * first if abs(first) > ROUNDING else 0.0)
+    back = f"{figure(100 * second)} % of the second comes back and {rest} % of the first"
+    return f"Two values written under one key: {back}."
 
 
 def _sentence(label: str, found: dict[str, Any]) -> str:

@@ -3,32 +3,53 @@ import { calculator, contexts } from "./contexts.js";
 import { byId, listenersReady } from "./controls.js";
 import { curves } from "./curves.js";
 import { load } from "./data.js";
-import { hand } from "./hand.js";
-import { hero } from "./hero.js";
+import { hand, shownCode } from "./hand.js";
+import { glossary } from "./glossary.js";
+import { hero, limits } from "./hero.js";
 import { model } from "./model.js";
-import { section } from "./section.js";
-import { declare, declared } from "./state.js";
+import { place, section } from "./section.js";
+import { short } from "./short.js";
+import { declare, declared, given, inView, named, set, show, visit } from "./state.js";
 import { stores } from "./stores.js";
 import { why } from "./why.js";
 
-// Links within the page scroll without replacing the state in the address.
 function anchors() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest("header a[href^='#'], a.skip");
     if (!link) return;
     event.preventDefault();
-    const target = byId(link.getAttribute("href").slice(1));
-    target.scrollIntoView();
-    target.setAttribute("tabindex", "-1");
-    target.focus({ preventScroll: true });
+    visit(link.getAttribute("href").slice(1));
   });
+}
+
+// The menu marks the section that is read.
+function reading() {
+  let waiting = false;
+  const mark = () => {
+    waiting = false;
+    const now = inView();
+    for (const link of document.querySelectorAll("header nav a")) {
+      const here = link.getAttribute("href") === `#${now}`;
+      if (here === link.hasAttribute("aria-current")) continue;
+      if (!here) link.removeAttribute("aria-current");
+      else {
+        link.setAttribute("aria-current", "true");
+        const nav = link.parentElement;
+        nav.scrollLeft = link.offsetLeft - nav.offsetLeft - (nav.clientWidth - link.offsetWidth) / 2;
+      }
+    }
+  };
+  addEventListener("scroll", () => waiting || (waiting = requestAnimationFrame(mark)), { passive: true });
+  mark();
 }
 
 function sharing() {
   const button = byId("share");
   button.addEventListener("click", async () => {
+    set({ code: await shownCode() }, { commit: false });
+    const link = named();
     try {
-      await navigator.clipboard.writeText(location.href);
+      await navigator.clipboard.writeText(link);
       button.textContent = "Copied";
     } catch {
       button.textContent = "It is in the address bar";
@@ -43,12 +64,19 @@ async function start() {
   const drawing = globalThis.vegaEmbed ? null : vega();
   drawing?.catch(() => null); // awaited below, after the opening picture
   declare(await load("offer"));
+  byId("copy-note").textContent = declared.note;
+  const wanted = given();
   await hero();
   await drawing;
   await bars();
   document.documentElement.dataset.ready = "bars";
   const plain = Object.keys(declared.sections).filter((name) => declared.sections[name].title);
-  await Promise.all([curves(), contexts(), calculator(), hand(), model(), why(), stores(), ...plain.map(section)]);
+  plain.forEach(place);
+  const rest = [short(), limits(), curves(), contexts(), calculator(), hand(), model(), why(), stores(), ...plain.map(section)];
+  await Promise.all(rest);
+  glossary();
+  reading();
+  if (wanted && scrollY === 0) show(wanted);
   listenersReady();
   document.documentElement.dataset.ready = "all";
 }

@@ -1,5 +1,5 @@
 import { chart } from "./chart.js";
-import { announce, buttons, byId, element, enable, figure, later, sliders, whole } from "./controls.js";
+import { announce, buttons, byId, element, enable, figure, later, sliders, verdict, whole } from "./controls.js";
 import { load, newest } from "./data.js";
 import { chosen, control, declared, listen, pathOf, set, state } from "./state.js";
 
@@ -18,17 +18,15 @@ function ahead() {
 export const clean = () => Object.fromEntries(["beta", "cosine", "width", "draw"].map((name) => [name, control(name).usual]));
 
 function controls() {
-  buttons("bars-stores", "store", { swatches: true });
+  buttons("bars-stores", "store", { swatches: true, about: "bars-about" });
   sliders("bars");
   for (const { label, set: settings } of declared.sections.bars.words.presets) {
     const button = element("button", { type: "button" }, label);
     button.addEventListener("click", () => set({ ...clean(), ...settings }));
     byId("presets").append(button);
   }
-  const [draw, { values, note }] = [byId("draw"), control("draw")];
-  draw.disabled = values.length < 2;
-  byId("draw-note").textContent = note;
-  if (note) draw.title = note;
+  const [draw, { values }] = [byId("draw"), control("draw")];
+  draw.hidden = values.length < 2;
   draw.addEventListener("click", () => set({ draw: (state.draw + 1) % values.length }));
 }
 
@@ -42,9 +40,9 @@ function lengths(signal, interference) {
 
 function readOut(store, data, at) {
   const [ratio, expected] = [data.ratio[at], data.expected[at]];
-  const verdict = ratio > 1 ? "fails" : "works";
-  byId("verdict").textContent = `recall ${verdict}`;
-  byId("verdict").className = `verdict ${verdict}`;
+  const { id, words } = verdict(ratio);
+  byId("verdict").textContent = words;
+  byId("verdict").className = `verdict ${id}`;
   byId("ratio").textContent = figure(ratio);
   byId("expected").textContent = figure(expected);
   byId("expected-name").textContent = data.statistic === "median" ? "expected median" : "expected";
@@ -54,7 +52,7 @@ function readOut(store, data, at) {
   const none = expected === null && data.expected_reason ? ` Expected: none (${data.expected_reason}).` : "";
   const sentence =
     `${store.label}, ${whole(state.m)} memories: relative to the target's weight, the other ${whole(state.m - 1)} together weigh ` +
-    `${figure(ratio)} (root of the sum of their squares). Recall ${verdict}.${none}`;
+    `${figure(ratio)} (root of the sum of their squares): ${words}.${none}`;
   byId("bars-text").textContent = sentence;
   announce(sentence);
 }

@@ -19,7 +19,8 @@ export async function chart(holder, spec, { renderer = "canvas", room = null } =
     const [ink, memory, target] = ["--ink", "--blue", "--red"].map((name) => style.getPropertyValue(name).trim());
     const own = { ink, memory, target, ...(room ? { room: narrow.matches ? room[1] : room[0] } : {}) };
     const params = spec.params?.map((p) => ({ ...p, value: own[p.name] ?? p.value }));
-    return { ...spec, ...(params ? { params } : {}), config: undefined, datasets: { ...spec.datasets, ...rows } };
+    const height = narrow.matches ? Math.max(160, Math.round(0.72 * spec.height)) : spec.height; // a phone has little room beside it
+    return { ...spec, height, ...(params ? { params } : {}), config: undefined, datasets: { ...spec.datasets, ...rows } };
   };
   const draw = async () => {
     const old = view;
@@ -40,12 +41,13 @@ export async function chart(holder, spec, { renderer = "canvas", room = null } =
       holder.dataset.rows = Object.entries(rows).map(([name, data]) => `${name} ${data.length}`).join(", ");
     },
     scale: (name) => view.scale(name),
+    // The number on the x axis under a pointer.
+    under: ({ clientX }) => view.scale("x").invert(clientX - holder.getBoundingClientRect().left - view.origin()[0]),
   };
 }
 
 // Words beside the ends of lines, moved apart so that they don't touch: rows {label, n_memories, at}.
 export function endLabels(picture, ends, { apart = 15 } = {}) {
-  if (narrow.matches) return [];
   const y = picture.scale("y");
   const [low, high] = y.range()[0] > y.range()[1] ? [y.range()[1], y.range()[0]] : y.range();
   const placed = ends

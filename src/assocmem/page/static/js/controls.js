@@ -1,5 +1,5 @@
 // Sliders that step through a list of values, and groups of buttons that say which one is pressed: as declared.
-import { control, declared, listen, set, state } from "./state.js";
+import { chosen, control, declared, listen, set, state, visit } from "./state.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -19,6 +19,9 @@ function power(x) {
   return `${digits} × 10${[...exponent.replace("+", "")].map((sign) => RAISED["-0123456789".indexOf(sign)]).join("")}`;
 }
 
+// What a ratio is called, in the words of all sections.
+export const verdict = (ratio) => declared.verdicts.find(({ above }) => ratio > above);
+
 export const whole = (n) => n.toLocaleString("en-US");
 
 // What changed, in one sentence, for those who listen: said once the dragging rests.
@@ -33,15 +36,10 @@ export function sliders(section) {
 }
 
 function slider(name) {
-  const { values, label, say, special, note } = control(name);
+  const { values, label, say, special } = control(name);
   const input = element("input", { id: name, type: "range", min: 0, max: values.length - 1, step: 1 });
   const output = element("span", { id: `${name}-out`, class: "out" });
   const box = element("div", { class: "control" }, element("label", { for: name }, maths(label, "label")), output, input);
-  if (note) {
-    box.append(element("p", { class: "note", id: `${name}-note` }, note));
-    input.setAttribute("aria-describedby", `${name}-note`);
-    input.title = note;
-  }
   let waiting = false;
   const paint = () => {
     const [shown, said] = special[state[name]] ?? [whole(state[name]), say.replace("{}", state[name])];
@@ -57,10 +55,21 @@ function slider(name) {
       set({ [name]: values[Number(input.value)] }, { commit: false });
     });
   });
-  input.addEventListener("change", () => set({ [name]: values[Number(input.value)] }));
+  input.addEventListener("change", () => set({ [name]: values[Number(input.value)] }, { together: name }));
   listen([name], paint);
   paint();
   return box;
+}
+
+// A button that shows what a sentence says: settings, and the section where they are seen.
+export function leading(label, settings, section, focus) {
+  const button = element("button", { type: "button" }, label);
+  button.addEventListener("click", () => {
+    set(settings);
+    visit(section);
+    byId(focus)?.focus({ preventScroll: true });
+  });
+  return button;
 }
 
 // A slider that has no part in what is shown says why.
@@ -70,18 +79,22 @@ export function enable(input, on, reason) {
   input.closest(".control").classList.toggle("off", !on);
 }
 
-export function buttons(id, name, { swatches = false } = {}) {
+// about: where the line of the choice stands, in one sentence.
+export function buttons(id, name, { swatches = false, about = "" } = {}) {
   const { options } = control(name);
-  const made = options.map(({ id: value, label, title, colour }) => {
+  const made = options.map(({ id: value, label, about: line, colour }) => {
     const button = element("button", { type: "button", "data-value": value });
     if (swatches) button.append(swatch(colour));
     button.append(label);
-    if (title) button.title = title;
+    if (line) button.title = line;
     button.addEventListener("click", () => set({ [name]: value }));
     byId(id).append(button);
     return button;
   });
-  const paint = () => made.forEach((b, i) => b.setAttribute("aria-pressed", String(options[i].id === state[name])));
+  const paint = () => {
+    made.forEach((b, i) => b.setAttribute("aria-pressed", String(options[i].id === state[name])));
+    if (about) byId(about).textContent = `${chosen(name).label}: ${chosen(name).about}`;
+  };
   listen([name], paint);
   paint();
 }
@@ -117,7 +130,7 @@ export function table(heads, rows, numeric = []) {
   const kind = (i) => (numeric.includes(i) ? { class: "n" } : {});
   const top = element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", ...kind(i) }, text)));
   const body = rows.map((row) =>
-    element("tr", {}, element("th", { scope: "row" }, row[0]), ...row.slice(1).map((cell, i) => element("td", kind(i + 1), cell))),
+    element("tr", {}, element("th", { scope: "row" }, row[0]), ...row.slice(1).map((cell, i) => element("td", { ...kind(i + 1), "data-head": heads[i + 1] }, cell))),
   );
   return [element("thead", {}, top), element("tbody", {}, ...body)];
 }

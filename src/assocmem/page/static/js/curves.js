@@ -26,12 +26,29 @@ function toggles(stores, hidden) {
   return () => made.forEach((b) => b.setAttribute("aria-pressed", String(!hidden().has(b.dataset.value))));
 }
 
+// The line of M follows the pointer that drags in the chart.
+function dragged(picture) {
+  const holder = byId("curves-chart");
+  const to = (event, more) => {
+    const [m, { values }] = [picture.under(event), control("m")];
+    const far = (x) => Math.abs(Math.log(x / m));
+    set({ m: values.reduce((best, x) => (far(x) < far(best) ? x : best)) }, more);
+  };
+  holder.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    holder.setPointerCapture(event.pointerId);
+    to(event, { commit: false });
+  });
+  holder.addEventListener("pointermove", (event) => holder.hasPointerCapture(event.pointerId) && to(event, { commit: false }));
+  holder.addEventListener("pointerup", (event) => to(event, { together: "m" }));
+}
+
 export async function curves() {
   const stores = control("store").options;
   const hidden = () => new Set(state.hidden ? state.hidden.split(".") : []);
   const shown = () => stores.filter((store) => !hidden().has(store.id));
   const paint = toggles(stores, hidden);
-  const picture = await chart(byId("curves-chart"), declared.charts.curves, { renderer: "svg", room: [2 ** 23.7, LARGEST] });
+  const picture = await chart(byId("curves-chart"), declared.charts.curves, { renderer: "svg", room: [2 ** 23.7, 2 ** 31] });
   let latest = null;
 
   const draw = async () => {
@@ -51,12 +68,12 @@ export async function curves() {
       `With dₖ = ${state.width} and β = ${state.beta} the ratio reaches 1 at: ${reach.join(", ") || "no M"}. ${data.about}${noisy}`;
   };
   const move = newest(
-    async () => [chosen("store"), await ask("bars")],
-    async ([store, bars]) => {
+    async () => latest,
+    async ({ data }) => {
       const at = control("m").values.indexOf(state.m);
-      const here = bars.ratio[at] > 0 ? [{ label: store.label, n_memories: state.m, value: bars.ratio[at] }] : [];
+      const expected = data.at[state.store][at];
+      const here = expected > 0 && !hidden().has(state.store) ? [{ label: chosen("store").label, n_memories: state.m, value: expected }] : [];
       await picture.show({ marker: [{ n_memories: state.m }], here });
-      const { data } = latest;
       const rows = shown().map(({ id, label, colour }) => [element("span", {}, swatch(colour), label), figure(data.at[id][at]), figure(data.capacity[id])]);
       byId("curves-table").replaceChildren(...table(["store", `expected ratio at M = ${whole(state.m)}`, "capacity"], rows, [1, 2]));
     },
@@ -74,7 +91,8 @@ export async function curves() {
   listen(["width", "beta", "hidden"], following(byId("curves-chart"), update));
   listen(["hidden"], paint);
   listen(["hidden"], () => announce(`${shown().length} curves shown.`));
-  listen(["m", "store", "cosine", "draw"], following(byId("curves-chart"), () => latest && move()));
+  listen(["m", "store", "cosine"], following(byId("curves-chart"), () => latest && move()));
+  dragged(picture);
   narrow.addEventListener("change", () => latest && draw());
   paint();
   await update();

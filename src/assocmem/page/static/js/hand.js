@@ -1,7 +1,7 @@
 import { buttons, byId, element, numbers } from "./controls.js";
-import { asset, newest } from "./data.js";
+import { asset, bytesOf, newest } from "./data.js";
 import { run } from "./python.js";
-import { ask, chosen, listen, set, state } from "./state.js";
+import { ask, chosen, declared, listen, set, state } from "./state.js";
 
 const RUNNING = "Running…";
 
@@ -31,27 +31,80 @@ export async function hand() {
   await Promise.all([update(), editor()]);
 }
 
+// The program as text for an address, "" where it is as it stood.
+export const shownCode = async () => (byId("code").value === (await original()) ? "" : packed(byId("code").value));
+
+const original = async () => new TextDecoder().decode(await asset(`teach/${chosen("hand").code}.py`));
+const through = async (bytes, stream) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+
+async function packed(text) {
+  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
+  return btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+async function unpacked(text) {
+  const bytes = bytesOf(text.replaceAll("-", "+").replaceAll("_", "/"));
+  return new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw")));
+}
+
 async function editor() {
-  const code = byId("code");
-  const output = byId("code-output");
-  const button = byId("code-run");
+  const [code, output, button] = [byId("code"), byId("code-output"), byId("code-run")];
   const greeting = output.textContent;
-  const original = async () => {
-    code.value = new TextDecoder().decode(await asset(`teach/${chosen("hand").code}.py`));
+  const edited = new Map(); // by kind of memory
+  let kind = state.hand;
+  let running = null;
+
+  const changes = () => {
+    const fit = declared.sections.hand.words.changes.filter((one) => [undefined, state.hand].includes(one.kind));
+    byId("code-changes").replaceChildren(...fit.map(({ label, replace }) => {
+      const made = element("button", { type: "button" }, label);
+      made.addEventListener("click", () => {
+        const before = code.value;
+        code.value = replace.reduce((text, [old, now]) => text.replace(old, now), before);
+        if (code.value !== before) return start();
+        output.textContent = "There is nothing left to change so; undo the changes first.";
+      });
+      return made;
+    }));
+  };
+  const open = async () => {
+    edited.set(kind, code.value);
+    kind = state.hand;
+    code.value = edited.get(kind) ?? (await original());
     output.textContent = greeting;
+    changes();
+  };
+  const reset = async () => {
+    code.value = await original();
+    output.textContent = greeting;
+    set({ code: "" });
   };
   const start = async () => {
-    if (button.disabled) return;
-    button.disabled = true;
+    if (running) return;
+    running = run(code.value);
+    button.textContent = "Stop";
     output.textContent = RUNNING;
-    output.textContent = await run(code.value);
-    button.disabled = false;
+    output.textContent = await running.answer;
+    running = null;
+    button.textContent = "Run";
   };
-  listen(["hand"], original);
-  byId("code-reset").addEventListener("click", original);
-  button.addEventListener("click", start);
+  const linked = async () => {
+    if (!state.code) return;
+    try {
+      code.value = await unpacked(state.code);
+      output.textContent = "This program came with the link. Read it, then run it.";
+    } catch {
+      output.textContent = "The link's program is not whole, so this is the one that belongs here.";
+    }
+  };
+  listen(["hand"], open);
+  listen(["code"], linked);
+  byId("code-reset").addEventListener("click", reset);
+  button.addEventListener("click", () => (running ? running.stop() : start()));
   code.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start();
   });
-  await original();
+  code.value = await original();
+  changes();
+  await linked();
 }

@@ -20,7 +20,7 @@ function folded(title, ...inside) {
 }
 
 function shapes(rows, label) {
-  return scrolling(label, element("table", { class: "plain shapes" }, ...table(rows[0], rows.slice(1).map(([name, ...cells]) => [plain(name), ...cells]))));
+  return element("table", { class: "plain shapes stacked", "aria-label": label }, ...table(rows[0], rows.slice(1).map(([name, ...cells]) => [plain(name), ...cells])));
 }
 
 // W x, number by number: the matrix with its columns named, and what comes out.
@@ -44,22 +44,22 @@ function pathOf(head, at) {
   );
 }
 
-function headRows(head, at) {
+function headRows(head, at, heads) {
   const now = head.at[at];
   const most = Math.max(...now.weights);
   const tied = now.weights.filter((w) => w === most).length > 1;
   return now.weights.map((weight, i) =>
     element("tr", i === at ? { class: "current" } : {},
       element("th", { scope: "row" }, head.tokens[i]),
-      element("td", {}, list(head.keys[i])),
-      element("td", {}, list(head.values[i])),
-      element("td", { class: "n" }, figure(now.likeness[i])),
-      element("td", {}, bar(weight, weight === most && !tied), figure(weight))),
+      element("td", { "data-head": heads[1] }, list(head.keys[i])),
+      element("td", { "data-head": heads[2] }, list(head.values[i])),
+      element("td", { class: "n", "data-head": heads[3] }, figure(now.likeness[i])),
+      element("td", { "data-head": heads[4] }, bar(weight, weight === most && !tied), figure(weight))),
   );
 }
 
 function asks([thing, colour]) {
-  if (!thing && !colour) return "It looks for nothing in particular, so every memory gets the same weight.";
+  if (!thing && !colour) return "Its list is nearly empty: words such as “the” and “and” stand for no thing and ask for none. So every likeness is 0, and every memory gets the same weight.";
   return thing > colour ? "It looks for a thing." : "It looks for a colour.";
 }
 
@@ -77,12 +77,12 @@ export async function model() {
   const update = () => {
     const at = state.token;
     const top = element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", ...(i === 3 ? { class: "n" } : {}) }, text)));
-    const grid = element("table", { class: "plain" }, element("thead", {}, top), element("tbody", {}, ...headRows(head, at)));
+    const grid = element("table", { class: "plain stacked" }, element("thead", {}, top), element("tbody", {}, ...headRows(head, at, heads)));
     const open = byId("head-picture").querySelector("details")?.open;
     const back = comesBack(head, at);
     byId("head-picture").replaceChildren(
       element("p", {}, `“${head.tokens[at]}” asks with the query ${words(head.at[at].query)}: how much it wants [a thing, a colour]. ${asks(head.at[at].query)} It sees itself and what came before.`),
-      scrolling("Keys, values and weights of the head", grid),
+      grid,
       element("p", {}, back),
       pathOf(head, at),
       folded("Shapes, here and in a real model", shapes(head.shapes, "Shapes of attention")),
@@ -107,7 +107,7 @@ function layer(mlp) {
   const heads = ["hidden unit", "key: row of the first matrix", "row · input", "weight: after ReLU", "value: column of the second matrix"];
   byId("mlp-picture").replaceChildren(
     element("p", {}, `The input ${words(mlp.input)} is the query. It is multiplied with every row; ReLU sets what is negative to 0; each value is multiplied with what is left, and the sum is the output.`),
-    scrolling("Keys, weights and values of the layer", element("table", { class: "plain" }, ...table(heads, rows, [2]))),
+    element("table", { class: "plain stacked" }, ...table(heads, rows, [2])),
     element("p", {}, `Output: ${words(mlp.recalled)}: mostly value ${mlp.weights.indexOf(most) + 1}, whose key is most like the input. What the other units add is interference.`),
     folded("Shapes, here and in a real model", shapes(mlp.shapes, "Shapes of a feed-forward layer")),
   );

@@ -3,7 +3,33 @@
 import { asset } from "./data.js";
 
 const LIMIT = 5000;
+const MUCH = "Stopped after 2,000 lines: the program would print on.";
 let parts = null;
+
+// MicroPython writes some numbers with a last digit too many; print here writes them as Python does. And no one can type
+// an answer while a program runs.
+const BEFORE = `
+def _written(x):
+    if isinstance(x, float):
+        s = _shortest(x) if 1e-4 <= abs(x) < 1e16 else repr(x)
+        return s if "." in s or "e" in s or "n" in s else s + ".0"
+    if isinstance(x, list):
+        return "[" + ", ".join(_written(one) for one in x) + "]"
+    if type(x) is tuple:
+        return "(" + ", ".join(_written(one) for one in x) + ("," if len(x) == 1 else "") + ")"
+    if type(x) is dict:
+        return "{" + ", ".join(_written(k) + ": " + _written(v) for k, v in x.items()) + "}"
+    return repr(x)
+
+def _print(out):
+    def print(*items, sep=" ", end="\\n", **more):
+        out(*(x if isinstance(x, str) or not isinstance(x, (float, list, tuple, dict)) else _written(x) for x in items), sep=sep, end=end, **more)
+    return print
+print = _print(print)
+
+def input(*words):
+    raise RuntimeError("input() has no one to ask here; write the answer into the program")
+`;
 
 async function workerScript() {
   const source = new TextDecoder().decode(await asset("vendor/micropython.mjs"));
@@ -16,16 +42,18 @@ async function workerScript() {
 return loadMicroPython; }
 self.onmessage = async ({ data }) => {
   const lines = [];
-  const add = (text) => { lines.push(text); if (lines.length > 2000) throw new Error("too much output"); };
+  const add = (text) => { if (lines.push(text) > 2000) throw new Error("${MUCH}"); };
   try {
     const load = await prepare();
     const python = await load({ url: data.wasm, heapsize: 8 * 1024 * 1024, stdout: add, stderr: add });
+    python.globals.set("_shortest", String);
+    python.runPython(data.before);
     self.postMessage({ ready: true });
     python.runPython(data.code);
   } catch (error) {
     lines.push(String(error.message ?? error));
   }
-  self.postMessage({ text: lines.join("\\n") });
+  self.postMessage({ text: lines.slice(0, 2000).concat(lines.length > 2000 ? "${MUCH}" : []).join("\\n") });
 };`;
 }
 
@@ -46,7 +74,14 @@ function addressOf(blob) {
   });
 }
 
-export async function run(code) {
+// Returns { answer, stop }: what the program printed, in time, and what ends it before.
+export function run(code) {
+  let stop;
+  const stopped = new Promise((settle) => (stop = () => settle("Stopped.")));
+  return { answer: answered(code, stopped), stop };
+}
+
+async function answered(code, stopped) {
   let worker = null;
   const addresses = [];
   try {
@@ -54,7 +89,7 @@ export async function run(code) {
     addresses.push(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
     addresses.push(await addressOf(new Blob([wasm], { type: "application/wasm" })));
     worker = new Worker(addresses[0]);
-    return await answer(worker, { code, wasm: addresses[1] });
+    return await Promise.race([stopped, answer(worker, { code, before: BEFORE, wasm: addresses[1] })]);
   } catch (error) {
     return `Python could not start: ${error.message}`;
   } finally {

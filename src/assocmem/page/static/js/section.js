@@ -4,7 +4,9 @@ import { announce, buttons, byId, element, enable, sliders } from "./controls.js
 import { newest } from "./data.js";
 import { ask, chosen, control, declared, listen } from "./state.js";
 
-function build(name, { title, text, link, buttons: groups }) {
+// Makes a section of its declaration, in its place among the others.
+export function place(name) {
+  const { title, text, link, buttons: groups, place: turn } = declared.sections[name];
   const boxes = groups.map((group) =>
     element("div", { class: "buttons", id: `${name}-${group}`, role: "group", "aria-label": control(group).label }));
   const view = element("div", { id: `${name}-chart`, class: "chart", role: "img", "aria-labelledby": `${name}-text`, style: { minHeight: `${declared.charts[name].height}px` } });
@@ -12,9 +14,10 @@ function build(name, { title, text, link, buttons: groups }) {
     element("h2", { id: `${name}-title` }, title), element("p", {}, text), ...boxes,
     element("div", { class: "panel" },
       element("div", { class: "controls", id: `${name}-controls` }, element("p", { class: "note", id: `${name}-note` })),
-      element("div", { class: "picture" }, view, element("p", { class: "note", id: `${name}-text` }))));
-  byId("short").before(section);
-  document.querySelector("header nav a[href='#short']").before(element("a", { href: `#${name}` }, link));
+      element("div", { class: "picture" }, element("div", { class: "stage" }, view), element("p", { class: "note", id: `${name}-text` }))));
+  const later = [...document.querySelectorAll("main > section")].find(({ id }) => declared.sections[id].place > turn);
+  later.before(section);
+  document.querySelector(`header nav a[href='#${later.id}']`).before(element("a", { href: `#${name}` }, link));
   groups.forEach((group) => buttons(`${name}-${group}`, group));
   sliders(name);
 }
@@ -23,7 +26,6 @@ export async function section(name) {
   const own = declared.sections[name];
   const [endpoint] = own.endpoints;
   const parts = declared.endpoints[endpoint];
-  build(name, own);
   const picture = await chart(byId(`${name}-chart`), declared.charts[name]);
   const update = newest(
     () => ask(endpoint),

@@ -1,10 +1,12 @@
-// The state of all controls, kept in the address behind '#', so that a case can be shared and 'back' works. What there
-// is to choose, what is usual and where an answer lies comes from the page's declaration.
+// The section and the state of all controls, kept in the address behind '#' ("#bars&m=64"), so that a case can be shared
+// and 'back' works. What there is to choose, what is usual and where an answer lies comes from the page's declaration.
 import { load } from "./data.js";
 
 export const state = {};
 export let declared = { controls: {}, endpoints: {}, sections: {}, charts: {} };
 const listeners = [];
+const TOGETHER = 2000;
+let last = { key: "", time: 0 };
 
 export const control = (name) => declared.controls[name];
 export const chosen = (name) => control(name).options.find(({ id }) => id === state[name]);
@@ -12,6 +14,7 @@ export const chosen = (name) => control(name).options.find(({ id }) => id === st
 export function declare(offer) {
   declared = offer;
   read();
+  history.replaceState({}, "");
 }
 
 // The path of an endpoint's answer in this state: a part without which its first option does is left out, or at rest.
@@ -32,30 +35,63 @@ export function listen(keys, react) {
   listeners.push({ keys, react });
 }
 
-export function set(changes, { commit = true } = {}) {
+// together: changes of one name that follow each other soon, a drag or presses of an arrow key, are one step back.
+export function set(changes, { commit = true, together = "" } = {}) {
   const changed = Object.keys(changes).filter((key) => state[key] !== changes[key]);
   Object.assign(state, changes);
   if (changed.length) tell(changed);
-  if (commit) write();
+  if (commit) write(inView(), together);
 }
 
 function tell(changed) {
   for (const { keys, react } of listeners) if (keys.some((key) => changed.includes(key))) react();
 }
 
-function address() {
+const sections = () => [...document.querySelectorAll("main > section")];
+
+// The section that is read now: the last one that begins in the upper part of the window; "" for the first.
+export function inView() {
+  const begun = sections().filter((one) => one.getBoundingClientRect().top < innerHeight * 0.4);
+  return begun.length > 1 ? begun.at(-1).id : "";
+}
+
+function address(section) {
   const parts = Object.entries(declared.controls)
     .filter(([key, { usual }]) => state[key] !== usual)
     .map(([key]) => `${key}=${encodeURIComponent(state[key])}`);
-  return parts.length ? `#${parts.join("&")}` : "#";
+  return `#${[section, ...parts].filter(Boolean).join("&")}`;
 }
 
-function write() {
-  if (address() !== (location.hash || "#")) history.pushState(null, "", address());
+function write(section, together = "") {
+  const now = performance.now();
+  const same = together && together === last.key && now - last.time < TOGETHER;
+  last = { key: together, time: now };
+  if (address(section) !== (location.hash || "#")) history[same ? "replaceState" : "pushState"]({}, "", address(section));
 }
 
-const fits = ({ values, many }, value) =>
-  many ? value === "" || value.split(".").every((id) => values.includes(id)) : values.includes(value);
+// Shows a section and names it in the address: a step of its own, which changes no setting.
+export function visit(section) {
+  write(section);
+  show(section);
+}
+
+// The address of exactly what is seen.
+export function named() {
+  history.replaceState({}, "", address(inView()));
+  return location.href;
+}
+
+export function show(section) {
+  const target = document.getElementById(section || "hero");
+  target.scrollIntoView();
+  target.setAttribute("tabindex", "-1");
+  target.focus({ preventScroll: true });
+}
+
+export const given = () => sections().find(({ id }) => id === location.hash.slice(1).split("&")[0])?.id ?? "";
+
+const fits = ({ values, many, pattern }, value) =>
+  pattern ? value === "" || new RegExp(`^${pattern}$`).test(value) : many ? value === "" || value.split(".").every((id) => values.includes(id)) : values.includes(value);
 
 // What the address says, as far as the controls offer it; anything else falls back to what is usual.
 function read() {
@@ -79,9 +115,14 @@ function decoded(text) {
   }
 }
 
-function reread() {
+// An address that was typed or followed carries no mark of ours, and leads to its section; 'back' leaves the page where it is.
+function reread({ state: mark }) {
   const changed = read();
+  last.key = "";
   if (changed.length) tell(changed);
+  if (!mark) {
+    history.replaceState({}, "");
+    if (given()) show(given());
+  }
 }
 addEventListener("popstate", reread);
-addEventListener("hashchange", reread);

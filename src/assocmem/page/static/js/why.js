@@ -1,7 +1,8 @@
 import { clean } from "./bars.js";
-import { byId, element } from "./controls.js";
+import { chart } from "./chart.js";
+import { byId, element, leading } from "./controls.js";
 import { load } from "./data.js";
-import { set } from "./state.js";
+import { declared } from "./state.js";
 
 // Text between $ signs is mathematics.
 function typeset(text) {
@@ -15,24 +16,21 @@ function typeset(text) {
   return line;
 }
 
-function shown(settings) {
-  const button = element("button", { type: "button" }, "show these bars");
-  button.addEventListener("click", () => {
-    set({ ...clean(), ...settings });
-    byId("bars").scrollIntoView();
-    byId("m").focus({ preventScroll: true });
-  });
-  return button;
-}
-
 export async function why() {
   const data = await load("why");
   for (const item of data.derivations) {
     const steps = item.steps.map((step) => {
       const line = element("li", {}, typeset(step.text));
-      if (step.check) line.append(element("div", { class: "check" }, "Check: ", typeset(step.check), ...(step.bars ? [shown(step.bars)] : [])));
+      if (step.check) line.append(element("div", { class: "check" }, "Check: ", typeset(step.check), ...(step.bars ? [leading("show these bars", { ...clean(), ...step.bars }, "bars", "m")] : [])));
+      if (step.picture) line.append(element("div", { class: "chart small", id: `why-${step.picture}`, role: "img", "aria-label": "The gradient's size against the sharpness β: it rises up to about 8, which is orange, and vanishes beyond." }));
       return line;
     });
     byId("why-list").append(element("details", {}, element("summary", {}, typeset(item.title)), element("div", {}, element("ol", {}, ...steps))));
   }
+  // A folded chart has no width: it is drawn when it is unfolded.
+  const holder = byId("why-gradient");
+  holder.closest("details").addEventListener("toggle", async () => {
+    const picture = await chart(holder, declared.charts.gradient);
+    await picture.show(data.gradient.rows, { top: data.gradient.top });
+  }, { once: true });
 }
