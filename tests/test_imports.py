@@ -95,21 +95,20 @@ print("\\n".join(sys.modules))
     assert not heavy, f"writing and recalling loads {heavy}"
 
 
-@pytest.mark.parametrize("error", ["ImportError('broken torch')", "RuntimeError('libcuda is missing')"])
-def test_a_broken_torch_on_the_path_is_not_touched(tmp_path: Path, error: str) -> None:
+def test_a_broken_torch_on_the_path_is_not_touched(tmp_path: Path) -> None:
     for name in ("torch", "jax"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(f"raise {error}\n")
-    code = """
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('libcuda is missing')")
+    code = f"""
 import numpy as np, assocmem
-for key in ("outer-product", "softmax"):
-    store = assocmem.make_store(key)
-    state = store.write(store.empty(3, 3), np.eye(3), np.eye(3))
-    print(store.recall(state, np.eye(3)).shape)
+memory = assocmem.Memory("softmax", beta=8.0)
+memory.write(np.eye(3), np.eye(3))
+memory.recall(np.eye(3), return_weights=True)
+memory.save({str(tmp_path / "a.safetensors")!r})
+assert len(assocmem.Memory.load({str(tmp_path / "a.safetensors")!r})) == 3
 from assocmem.checks import contract
 print(contract.check(assocmem.make_store("outer-product")).ok)
 """
-    assert python(code, path=tmp_path).split("\n")[-2] == "True"
+    assert python(code, path=tmp_path).split() == ["True"]
 
 
 def test_public_names_are_few_reachable_and_listed() -> None:

@@ -20,7 +20,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from assocmem import Memory, make_store, stores
+from assocmem import Memory, make_store
 from assocmem.contract import serialization as archive
 from assocmem.contract.errors import (
     DTypeError,
@@ -333,32 +333,6 @@ def _same(a: Any, b: Any) -> None:
     assert a.tobytes() == b.tobytes()
 
 
-def _plainly_written(key: str) -> bool:
-    """Say whether pairs alone make a write; the contract saves and loads the other stores."""
-    traits = make_store(key).traits
-    return traits.keys != "ids" and not any(extra.required for extra in traits.extras)
-
-
-@pytest.mark.parametrize("key", [key for key in stores.names() if _plainly_written(key)])
-def test_every_store_comes_back_bit_for_bit(key: str, tmp_path: Path) -> None:
-    store = make_store(key)
-    memory = Memory(store, d_k=4, d_v=4)
-    keys, values = pairs(7, 4, 4, np.float32)
-    if store.traits.keys == "signs":
-        keys, values = np.sign(keys), np.sign(values)
-    memory.write(keys, values)
-    loaded = Memory.load(memory.save(tmp_path / "memory.safetensors"))
-    assert loaded.store == memory.store
-    assert (len(loaded), loaded.size, loaded.key) == (len(memory), memory.size, memory.key)
-    assert loaded.state.contents.keys() == memory.state.contents.keys()
-    for name, array in memory.state.contents.items():
-        _same(loaded.state[name], array)
-    _same(loaded.recall(keys), memory.recall(keys))
-    for one in (memory, loaded):
-        one.write(keys[:2], values[2:4])
-    _same(loaded.recall(keys), memory.recall(keys))
-
-
 @pytest.mark.parametrize("n", [0, 1, 9])
 @pytest.mark.parametrize("batch", [(), (2, 1)])
 def test_views_empty_and_batched_states_come_back(n: int, batch: tuple[int, ...], tmp_path: Path) -> None:
@@ -526,35 +500,6 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         filled().save(tmp_path / "file" / "a.safetensors")
-
-
-# ---------------------------------------------------------------------- imports
-
-
-HEAVY = ("scipy", "torch", "polars", "altair", "jax", "pandas", "matplotlib")
-
-
-def test_the_package_and_a_memory_load_nothing_heavy(tmp_path: Path) -> None:
-    """Also where an installed torch is broken."""
-    (tmp_path / "torch.py").write_text("raise RuntimeError('this torch is broken')")
-    code = f"""
-import sys
-import assocmem
-assert not [m for m in sys.modules if m.split('.')[0] in {HEAVY!r}], 'assocmem'
-assert 'numpy' not in sys.modules, 'numpy is for what is touched'
-memory = assocmem.Memory('softmax', beta=8.0)
-memory.write([[1.0, 0.0], [0.0, 1.0]], [[3.0], [5.0]])
-memory.recall([1.0, 0.0], return_weights=True)
-memory.save({str(tmp_path / "a.safetensors")!r})
-assocmem.Memory.load({str(tmp_path / "a.safetensors")!r})
-print(sorted({{m.split('.')[0] for m in sys.modules}} & set({HEAVY!r})))
-"""
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

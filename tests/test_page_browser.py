@@ -26,6 +26,7 @@ from browsing import Tab, browser, live_page, parsed
 
 api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = api.expect
+pytestmark = pytest.mark.xdist_group("page-browser")
 BY_ID = {choice.id: choice for choice in CHOICES}
 
 

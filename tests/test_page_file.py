@@ -10,6 +10,7 @@ from test_page_browser import ratio_of
 
 api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = api.expect
+pytestmark = pytest.mark.xdist_group("page-file")
 FEW = (
     *("head", "mlp", "why", "stores", "glyphs", "pictures/outer/1", "pictures/softmax/1", "hand/outer-product/0"),
     *("hand/softmax/0", "bars/outer/64/1/0", "bars/optimal/64/1/0", "bars/outer/32/1/0", "bars/softmax/64/1/0/8"),

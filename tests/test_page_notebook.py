@@ -15,6 +15,7 @@ from assocmem.page.sections.bars import COUNTS, page_keys
 nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
 nbclient = pytest.importorskip("nbclient", reason="needs nbclient")
 pytest.importorskip("ipykernel", reason="needs ipykernel")
+pytestmark = pytest.mark.xdist_group("page-notebook")
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

@@ -28,6 +28,7 @@ import pytest
 from assocmem.cli import run
 from assocmem.contract.errors import InputError
 from assocmem.page import STATIC, data, export, server
+from assocmem.page.declare import FILE
 from assocmem.report.export import make_bundle
 from browsing import live_page
 
@@ -218,8 +219,12 @@ def test_the_single_file_holds_the_same_documents_and_names_no_file(tmp_path):
 
 @pytest.mark.slow
 def test_the_whole_single_file_is_small_enough(tmp_path):
-    path = export.export_file(tmp_path / "page.html")
-    assert path.stat().st_size < 8e6
+    """From every eighth document: shared gzip makes that 3 to 8 % more than the whole file."""
+    whole = list(data.paths(FILE))
+    part = export.export_file(tmp_path / "page.html", whole[::8], workers=1).stat().st_size
+    bare = export.export_file(tmp_path / "bare.html", [], workers=1).stat().st_size
+    assert bare < part
+    assert bare + (part - bare) * len(whole) / len(whole[::8]) < 8e6
 
 
 class Site:

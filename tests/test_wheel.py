@@ -1,8 +1,7 @@
-"""The built wheel: it holds what the package needs and nothing else, and runs from another folder."""
+"""The built wheel: it holds what the package needs and nothing else. That it runs alone is for `.ci/run`."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import zipfile
@@ -26,25 +25,6 @@ def wheel(tmp_path_factory):
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = out.glob("*.whl")
     return built
-
-
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
-    """Unpack the wheel as pip does, away from the checkout; return the folder."""
-    folder = tmp_path_factory.mktemp("installed")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(folder)]
-    subprocess.run([*command, str(wheel)], check=True, timeout=300, capture_output=True)
-    return folder
-
-
-def run(installed, folder, *words):
-    """Run Python where only the unpacked wheel provides assocmem; return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_wheel_is_pure_and_holds_every_file_of_the_package(wheel):
@@ -84,32 +64,3 @@ def test_its_metadata_names_the_command_the_licence_and_no_test_package(wheel):
     assert {"numpy", "scipy", "polars", "altair", "typer"} <= names
     assert not names & {"torch", "pytest", "jax", "scikit-learn", "playwright"}
     assert "# assocmem" in metadata  # the README is the long description
-
-
-def test_the_installed_package_runs_from_another_folder(installed, tmp_path):
-    where = run(installed, tmp_path, "-c", "import assocmem; print(assocmem.__file__)").strip()
-    assert Path(where).is_relative_to(installed)
-    assert "capacity" in run(installed, tmp_path, "-m", "assocmem", "--help")
-    start = (
-        "from assocmem import Memory\n"
-        "memory = Memory('softmax', beta=8.0)\n"
-        "memory.write([1.0, 0.0], [3.0])\n"
-        "print(memory.recall([1.0, 0.0]))\n"
-    )
-    assert run(installed, tmp_path, "-c", start).strip() == "[3.]"
-
-
-def test_the_installed_package_finds_its_data(installed, tmp_path):
-    code = (
-        "from assocmem.inputs.glyphs import glyphs\n"
-        "from assocmem.experiments.experiment import article\n"
-        "from assocmem.report.export import script_bundle\n"
-        "print(len(glyphs().chars), len(article()), len(script_bundle()))\n"
-    )
-    characters, printed, letters = map(int, run(installed, tmp_path, "-c", code).split())
-    assert characters >= 1024
-    assert printed > 5
-    assert letters > 100_000
-    run(installed, tmp_path, "-m", "assocmem", "reproduce", "--quick", "--only", "opening", "--out", "there")
-    assert (tmp_path / "there" / "index.html").stat().st_size > 100_000
-    run(installed, tmp_path, "-m", "assocmem", "show", "softmax")
