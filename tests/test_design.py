@@ -178,11 +178,11 @@ def test_heads_are_summed_up_by_name():
     found = assocmem.design(keys=keys, n_memories=10_000, beta=[4, 8.0])
     alone = assocmem.design(keys=keys[2], n_memories=10_000, beta=[4, 8.0])
     for mine, row in zip(found.where(head=2).rows, alone.rows, strict=True):
-        assert mine | {"head": 0} == row
+        assert mine | {"head": 0, "name": ""} == row
     summary = found.header["summary"]
     needed = next(row for row in summary if row["quantity"] == "sharpness")
     values = [of(found, "sharpness", "needed", head=i)["value"] for i in range(3)]
-    assert needed["worst"] == [2, 1, 0] == np.argsort(-np.array(values)).tolist()
+    assert [int(name) for name in needed["worst"]] == [2, 1, 0] == np.argsort(-np.array(values)).tolist()
     assert needed["median"] == values[1]
     assert "worst off: head 2" in " ".join(found.words)
     rules = {(row["rule"], row["beta"]) for row in summary if row["quantity"] == "ratio"}

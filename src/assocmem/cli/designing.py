@@ -22,7 +22,7 @@ from assocmem.cli.terminal import (
     writable,
 )
 from assocmem.contract.errors import InputError
-from assocmem.contract.numbers import interval, is_number, number
+from assocmem.contract.numbers import is_number, number
 
 if TYPE_CHECKING:
     from assocmem.contract.estimate import Prediction
@@ -38,7 +38,9 @@ def design(
         str | None, typer.Option(metavar="FILE", help="Answer for these keys (.npy, .npz, .safetensors), by head.")
     ] = None,
     queries: Annotated[str | None, typer.Option(metavar="FILE", help="Queries; the stored keys by default.")] = None,
-    targets: Annotated[str | None, typer.Option(metavar="FILE", help="For each query the row it asks for.")] = None,
+    targets: Annotated[
+        str | None, typer.Option(metavar="FILE", help="For each query the row it asks for; or own, or strongest.")
+    ] = None,
     values: Annotated[str | None, typer.Option(metavar="FILE", help="Values; random ones by default.")] = None,
     normalise: Annotated[bool, typer.Option("--normalise", help="Scale given keys to length 1.")] = False,
     reference: Annotated[
@@ -82,7 +84,7 @@ def design(
         found = answer(
             n_memories=wanted, ratio=ratio, keys=array, beta=betas, normalise=normalise, reference=reference, seed=seed,
             queries=None if queries is None else read_matrix(queries, "queries"),
-            targets=None if targets is None else read_targets(targets, array.shape[-2]),
+            targets=targets if targets in (None, "own", "strongest") else read_targets(targets, array.shape[-2]),
             values=None if values is None else read_matrix(values, "values"), workers=workers, progress=report,
         )  # fmt: skip
     if out is not None:
@@ -96,6 +98,9 @@ def design(
         print(f"All rows are in {out / 'design.csv'}.")
 
 
+WANTED = {"sharpness": "sharpness needed", "capacity": "largest M", "ratio": "ratio at M"}
+
+
 def _positive(option: str, text: str) -> float:
     value = parse(text.strip())
     if not (is_number(value) and value > 0):
@@ -105,34 +110,22 @@ def _positive(option: str, text: str) -> float:
 
 def _print_given(found: Results) -> None:
     """Print the sentences on given keys, and the numbers: of one head, or summed up over several."""
-    for sentence in found.words:
-        print(sentence)
-    print()
-    what = {"sharpness": "sharpness needed", "capacity": "largest M", "ratio": "ratio at M"}
-    heads = len({row["head"] for row in found.rows})
-    summary = found.header["summary"]
-    if heads == 1:
-        columns = ["", "rule", "sharpness", "of", "value", "95 % interval", "uniform keys"]
-        cells = [
-            [what[r["quantity"]] + (" *" if r["extrapolated"] else ""), r["rule"], number(r["beta"]), r["statistic"],
-             number(r["value"]), interval(r["low"], r["high"]), number(r["uniform"])]
-            for r in found.rows
-        ]  # fmt: skip
+    if len({row["head"] for row in found.rows}) == 1:
+        print(found)
     else:
+        for sentence in found.words:
+            print(sentence)
         columns = ["", "rule", "sharpness", "of", "10 %", "median head", "90 %", "worst heads"]
         cells = [
-            [what[r["quantity"]] + (" *" if r["extrapolated"] else ""), r["rule"], number(r["beta"]), r["statistic"],
-             *(number(r[name]) for name in ("p10", "median", "p90")), ", ".join(map(str, r["worst"]))]
-            for r in summary
+            [WANTED[r["quantity"]] + (" *" if r["extrapolated"] else ""), r["rule"], number(r["beta"]), r["statistic"],
+             *(number(r[name]) for name in ("p10", "median", "p90")), ", ".join(r["worst"])]
+            for r in found.header["summary"]
         ]  # fmt: skip
-    print_table(columns, cells, numeric=("sharpness", "value", "10 %", "median head", "90 %", "uniform keys"))
-    if any(r["extrapolated"] for r in found.rows):
-        print(
-            "* extrapolated beyond the rows there are. rms and median are over queries; sharpness is the factor on q.k"
-        )
-    else:
-        print("rms and median are over queries; sharpness is the factor on q.k")
-    print("times the mean lengths of queries and keys.")
+        print()
+        print_table(columns, cells, numeric=("sharpness", "10 %", "median head", "90 %"))
+        if any(r["extrapolated"] for r in found.rows):
+            print("* extrapolated beyond the rows there are.")
+    print("rms and median are over queries; beta and sharpness are the factor on q.k times the mean lengths of both.")
 
 
 def _uniform(

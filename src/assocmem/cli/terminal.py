@@ -54,7 +54,7 @@ OPTIONS = {
     "seed": "--seed", "statistic": "--statistic", "precision": "--precision", "budget": "--budget", "extras": "--extra",
     "fit_share": "--fit-share", "gate_biases": "--gate-biases",
     **{name: f"--{name}" for name in ("queries", "targets", "gates", "biases", "gain", "mask", "window", "drop",
-                                      "names", "transpose", "trials", "asked", "memories")},
+                                      "names", "transpose", "trials", "asked", "memories", "reference")},
 }  # fmt: skip
 """What the arguments that errors name are called at the command line."""
 

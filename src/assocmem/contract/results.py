@@ -115,6 +115,11 @@ class Results:
         return tuple(row for row in self.rows if row.get("quantity") == self.rows[0].get("quantity"))
 
     @property
+    def _printed(self) -> tuple[Row, ...]:
+        """The rows of `print` and notebooks: the answer, or all where the header says so."""
+        return self.rows if self.header.get("prints") == "all" else self.answer
+
+    @property
     def value(self) -> float | None:
         """The measured number where the answer is one row, None where there is none (its `reason` says why).
 
@@ -175,7 +180,7 @@ class Results:
 
     def __str__(self) -> str:
         """Return what is printed: sentences, single answers, the table of the answer, notes below it."""
-        head, body = table_lines(*self.table()) if self.answer and self.shown_columns else ([], [])
+        head, body = table_lines(*self.table()) if self._printed and self.shown_columns else ([], [])
         pairs = pair_lines({heading(name): shown(name, value) for name, value in self.facts.items()})
         return "\n".join([*wrapped(self.words), *pairs, *head, *body[:-1], *wrapped(self._below())])
 
@@ -185,14 +190,15 @@ class Results:
         if self.facts:
             told = [[heading(name), shown(name, value)] for name, value in self.facts.items()]
             paragraphs.append(html_table(["", ""], told))
-        if self.answer and self.shown_columns:
+        if self._printed and self.shown_columns:
             paragraphs.append(html_table(*self.table()))
         return "".join([*paragraphs, *(f"<p>{html.escape(text)}</p>" for text in self._below())])
 
     def table(self) -> tuple[list[str], list[list[str]], list[str]]:
         """Return what is shown of the answer: headings, rows of texts, and the headings of columns of numbers."""
-        rows, columns = self.answer[:SHOWN], self.shown_columns
-        quantity = str(rows[0].get("quantity") or "") if rows else ""
+        rows, columns = self._printed[:SHOWN], self.shown_columns
+        quantities = {str(row.get("quantity") or "") for row in rows}
+        quantity = quantities.pop() if len(quantities) == 1 else ""
         heads = [quantity if name == "value" and quantity else heading(name) for name in columns]
         full = all(row.get("value") is not None for row in rows)
         numeric = [h for name, h in zip(columns, heads, strict=True) if is_numeric(name) or (name == "value" and full)]
@@ -201,7 +207,7 @@ class Results:
     @property
     def shown_columns(self) -> tuple[str, ...]:
         """The columns that are printed: those that the header names, else the value and what differs."""
-        rows = self.answer
+        rows = self._printed
         if "table" in self.header:
             wanted = ("low" if name == "interval" else name for name in self.header["table"])
             found = zip(self.header["table"], wanted, strict=True)
@@ -214,7 +220,7 @@ class Results:
         return tuple(told or names)
 
     def _below(self) -> list[str]:
-        rows, columns = self.answer, self.shown_columns
+        rows, columns = self._printed, self.shown_columns
         more = [f"{len(rows) - SHOWN:,} more rows; frame() has all."] if len(rows) > SHOWN and columns else []
         wanted = (name for name in self.header.get("table") or () if name not in columns)
         shared = [

@@ -16,12 +16,12 @@ from assocmem import theory
 from assocmem.checks import contract
 from assocmem.contract.columns import meanings
 from assocmem.contract.results import Results, Row, header_for
+from assocmem.contract.store import Store
 from assocmem.lab import capacity as lab_capacity
 from assocmem.lab import design as lab_design
 from assocmem.lab import measure as lab_measure
 from assocmem.lab import run as lab_run
-from assocmem.lab.keys import Keys
-from assocmem.lab.plan import LabelledStore, Plan, StoreLike, labelled
+from assocmem.lab.plan import LabelledStore, StoreLike, labelled
 from assocmem.lab.requirements import requirements
 
 RETURNS = """Returns
@@ -36,7 +36,7 @@ Told = tuple[Iterable[Row], Mapping[str, Any]]
 CAPACITY = ("label", "d_k", "cosine", "value", "interval", "theory", "statistic", "n_trials")
 RATIO = ("label", "d_k", "n_memories", "value", "interval", "theory")
 KEYS = ("name", "preparation", "label", "value", "p10", "p90", "rms", "interval", "right_there", "effective_dimension")
-GIVEN = ("head", "rule", "n_memories", "value", "interval", "logit_scale", "extrapolated", "theory", "uniform")
+GIVEN = ("name", "quantity", "rule", "beta", "statistic", "value", "interval", "extrapolated", "uniform")
 STORES = ("label", "feasible", "ratio", "largest", "numbers_held", "cost")
 
 
@@ -53,7 +53,8 @@ def answers(found_by: Callable[P, Found]) -> Callable[[Callable[[Found], Told]],
             rows, said = told(found)
             bound = signature.bind(*given, **named)
             bound.apply_defaults()
-            return results(told.__name__, rows, bound.arguments, time.perf_counter() - began, said)
+            asked = {**bound.arguments, **bound.arguments.get("settings", {})}
+            return results(told.__name__, rows, asked, time.perf_counter() - began, said)
 
         ask.__name__ = ask.__qualname__ = told.__name__
         ask.__module__, ask.__doc__ = told.__module__, _documented(told.__doc__, found_by.__doc__)
@@ -68,10 +69,16 @@ def results(
 ) -> Results:
     """Return results with their header; of what was asked it keeps what is no array and changes numbers."""
     table = tuple(rows)
-    kept = {k: v for k, v in asked.items() if k not in ("workers", "progress") and not hasattr(v, "shape")}
+    kept = {k: v for k, v in asked.items() if k not in ("workers", "progress", "settings") and not _numbers(v)}
     config = {k: [_name(x) for x in v] if isinstance(v, list | tuple) else _name(v) for k, v in kept.items()}
     header = header_for(config=config, seed=kept.get("seed"), seconds=seconds, definitions=meanings(table))
     return Results(name, table, header | dict(said))
+
+
+def _numbers(given: Any) -> bool:
+    """Say whether something is an array, or lists of lists of numbers."""
+    nested = isinstance(given, list | tuple) and bool(given) and isinstance(given[0], list | tuple)
+    return hasattr(given, "shape") or (nested and all(not isinstance(x, str | Store) for x in given[0]))
 
 
 def _name(given: Any) -> Any:
@@ -107,10 +114,9 @@ def capacity(found: lab_capacity.MeasuredCapacity) -> Told:
     (65.0, True)
     """
     one, read = found.one, found.measured
-    plan = Plan(Keys(1), (one,), found.d_k, (1,))
     rows = [found.row()]
     for n, estimate in found.curve:
-        said = plan.predicted(one, n, found.cosine, read.statistic)  # type: ignore[arg-type]
+        said = found.plan.predicted(one, n, found.cosine, read.statistic)  # type: ignore[arg-type]
         same = said.value if said.statistic == estimate.statistic else None
         rows.append(
             {"store": one.key, "label": one.label, "quantity": "ratio", "d_k": found.d_k, "n_memories": n,
@@ -180,7 +186,8 @@ def design(found: theory.Design | lab_design.KeysDesign) -> Told:
     8.0
     """
     if isinstance(found, lab_design.KeysDesign):
-        return found.rows, {"words": found.words, "summary": found.summary, "table": GIVEN, "view": {"x": "head"}}
+        said = {"words": found.words, "summary": found.summary, "table": GIVEN, "prints": "all"}
+        return found.rows, said | {"view": {"x": "name"}}
     rows = requirements(int(found.d), int(found.d), found.n_memories, found.ratio, found.cosine)
     facts = {
         "feasible": found.feasible, "sharpness": found.sharpness, "logit_scale": found.logit_scale,

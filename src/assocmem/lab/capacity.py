@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from assocmem import theory
 from assocmem.contract.errors import AssocmemError, InputError, ToldOnce, place_of
 from assocmem.contract.estimate import Estimate, Prediction, Statistic
 from assocmem.contract.numbers import checked_cosine, interval, is_number, is_whole, number
@@ -18,7 +17,7 @@ from assocmem.inputs import Law
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.extras import NO_EXTRAS, Extras, check_names
 from assocmem.lab.keys import Keys, estimator_of
-from assocmem.lab.plan import NO_FORMULA, LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of
+from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of
 from assocmem.lab.similarities import LONGEST, Similarities, tilt_for, tilted_mean_squares, too_sharp
 from assocmem.maps.activations import Activation
 from assocmem.ruler.capacity import Capacity, crossing_of_curve
@@ -52,12 +51,25 @@ HIGHEST, WIDEST = 1e100, 1 << 53
 class MeasuredCapacity:
     """The M at which a store's ratio reaches a threshold, predicted and measured; M counts the target."""
 
-    one: LabelledStore
-    d_k: int
-    cosine: float
+    plan: Plan
     prediction: Prediction
     measured: Capacity
     curve: tuple[tuple[int, Estimate], ...]
+
+    @property
+    def one(self) -> LabelledStore:
+        """The store that was measured."""
+        return self.plan.stores[0]
+
+    @property
+    def d_k(self) -> int:
+        """Width of its keys."""
+        return self.plan.d_k
+
+    @property
+    def cosine(self) -> float:
+        """Of queries with the keys that they ask for."""
+        return self.plan.cosines[0]
 
     def __repr__(self) -> str:
         found, theory = self.measured, self.prediction
@@ -182,9 +194,10 @@ def capacity(
     if budget is not None and not (is_number(budget) and 0 <= budget < math.inf):
         raise InputError(f"`budget` must be seconds >= 0; got {budget!r}.")
     chosen: Statistic = statistic or ("rms" if one.store.traits.linear_in_values != "no" else "median")
-    search = _Search(
-        one, d_k, seed, threshold, cosine, chosen, largest, d_v, keys, precision, budget, extras, workers, progress
-    )
+    plan = Plan(
+        Keys(1), (one,), d_k, (1,), seed, (cosine,), (chosen,), d_v, keys, experiment="capacity", extras=extras
+    )  # fmt: skip
+    search = _Search(plan, threshold, largest, precision, budget, workers, progress)
     with ToldOnce():
         curve = search.by_keys() if by_keys else search.by_similarities()
     found = search.crossing(curve)
@@ -195,12 +208,7 @@ def capacity(
     if one.changes_with_n(d_k) and found.value is not None and found.value < FEW:
         notes.append(BETWEEN)
     found = replace(found, note="; ".join(filter(None, notes)))
-    prediction = Prediction("capacity", None, chosen, "", "", reason="no formula for keys of this law")
-    if extras:
-        prediction = replace(prediction, reason=NO_FORMULA)
-    elif keys == "sphere":
-        prediction = theory.capacity(one.store.form(d_k), d_k, ratio=threshold, cosine=cosine, statistic=chosen)
-    return MeasuredCapacity(one, d_k, cosine, prediction, found, tuple(curve.items()))
+    return MeasuredCapacity(plan, plan.predicted_capacity(one, threshold), found, tuple(curve.items()))
 
 
 def _by_keys(one: LabelledStore, d_k: int, sampler: str, keys: str | Law, cosine: float, extras: Extras) -> bool:
@@ -257,22 +265,20 @@ class _Search:
     stops: in words what stopped the search, once something was measured; began: when, by `time.perf_counter`.
     """
 
-    one: LabelledStore
-    d_k: int
-    seed: int
+    plan: Plan
     threshold: float
-    cosine: float
-    statistic: Statistic
     largest: int | None
-    d_v: int
-    keys: str | Law
     precision: float
     budget: float | None
-    extras: Extras
     workers: Workers
     progress: Progress | None
     stops: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def one(self) -> LabelledStore:
+        """The store that is measured."""
+        return self.plan.stores[0]
 
     def crossing(self, curve: Curve) -> Capacity:
         """Return where the curve crosses the threshold."""
@@ -280,7 +286,7 @@ class _Search:
 
     def by_similarities(self) -> Curve:
         """Measure by similarities around the place that a pilot of tilted draws shows, moving on where it is not."""
-        limit = self.largest or (LARGEST_BY_POLICY if self.one.changes_with_n(self.d_k) else None)
+        limit = self.largest or (LARGEST_BY_POLICY if self.one.changes_with_n(self.plan.d_k) else None)
         squares = self._pilot(limit)
         counts, wanted = list(squares), self.threshold**2
         rise = next((i for i in range(1, len(counts)) if squares[counts[i - 1]] <= wanted < squares[counts[i]]), None)
@@ -300,21 +306,21 @@ class _Search:
         found: dict[Activation, float] = {}
         n = 1
         while True:
-            sigma = sigma_of(self.one, self.d_k, n)
+            sigma = sigma_of(self.one, self.plan.d_k, n)
             if sigma not in found:
-                means = tilted_mean_squares(sigma, self.d_k, seed=self.seed, trials=trials, name="pilot")
+                means = tilted_mean_squares(sigma, self.plan.d_k, seed=self.plan.seed, trials=trials, name="pilot")
                 found[sigma] = float(means.mean())
-            signal = float(np.asarray(sigma(np.array([self.cosine])))[0]) ** 2
+            signal = float(np.asarray(sigma(np.array([self.plan.cosines[0]])))[0]) ** 2
             squares[n] = 0.0 if n == 1 else (n - 1) * found[sigma] / signal if signal > 0 else math.inf
-            beyond = squares[n] > self.threshold**2 and not self.one.changes_with_n(self.d_k)
+            beyond = squares[n] > self.threshold**2 and not self.one.changes_with_n(self.plan.d_k)
             if n == (limit or 1 << 1000) or beyond:
                 return squares
             n = 2 * n if limit is None else min(2 * n, limit)
 
     def _by_similarities(self, counts: list[int]) -> Curve:
         """Measure the ratio at each M by similarities, with streams long enough for the wanted precision."""
-        middle = sigma_of(self.one, self.d_k, counts[len(counts) // 2])
-        wanted = 8 * tilt_for(middle, self.d_k).tail / self.precision**2
+        middle = sigma_of(self.one, self.plan.d_k, counts[len(counts) // 2])
+        wanted = 8 * tilt_for(middle, self.plan.d_k).tail / self.precision**2
         streams = max(FEWEST_STREAMS, min(STREAMS, round(STREAMS * PRECISION / self.precision)))
         return self._measured(Similarities(streams, MOST_PIECES, int(min(LONGEST_STREAM, wanted / streams))), counts)
 
@@ -442,12 +448,9 @@ class _Search:
         return curve
 
     def _measured(self, sampler: Sampler, counts: list[int]) -> Curve:
-        plan = Plan(
-            sampler, (self.one,), self.d_k, tuple(counts), self.seed, (self.cosine,), (self.statistic,), self.d_v,
-            self.keys, experiment="capacity", extras=self.extras,
-        )  # fmt: skip
+        plan = replace(self.plan, sampler=sampler, memories=tuple(counts))
         drawn = sampler.draw(plan, self.workers, self.progress)
-        return {trials.n_memories: trials.estimate(self.seed) for trials in drawn}
+        return {trials.n_memories: trials.estimate(self.plan.seed) for trials in drawn}
 
     def _homing(self, centre: float, limit: int | None, measure: Callable[[list[int]], Curve]) -> Curve:
         """Measure around `centre`; where the crossing lies outside, move there, at most four times."""

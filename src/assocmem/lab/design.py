@@ -120,18 +120,18 @@ def design(
         return uniform_design(d, n_memories, ratio, 1.0 if cosine is None else cosine)
     if d is not None or cosine is not None:
         raise InputError("`d` and `cosine` of design are for uniform keys; given `keys` and `queries` have their own.")
-    rows, there = _rows_of(keys, queries, targets, values, normalise, asked, seed)
+    rows, names, there = _rows_of(keys, queries, targets, values, normalise, asked, seed)
     task = _task(rows[0], n_memories, ratio, beta, rules, reference, queries is None and values is None)
     # Several heads run side by side; a single one leaves all cores to its products of matrices.
     many = len(rows) > 1
     found = run_tasks(task, list(enumerate(rows)), workers=workers, progress=progress) if many else [task((0, rows[0]))]
-    table = [row for one in found for row in one.rows]
+    table = [{"name": names[row["head"]], **row} for one in found for row in one.rows]
     shapes = [key_geometry(one.keys) for one in rows]
     summary = summed_up(table)
     drawn = len(rows[0].queries) < there
     words = [
         *_words(table, summary, shapes, task, values is not None, len(rows[0].queries), drawn),
-        *_warned([one.warnings for one in found]),
+        *_warned(names, [one.warnings for one in found]),
     ]
     return KeysDesign(tuple(table), tuple(summary), tuple(words))
 
@@ -154,7 +154,7 @@ def summed_up(rows: Sequence[Row]) -> list[Row]:
         summary.append(
             dict(zip(names, key[1:], strict=True))
             | {"beta": betas.pop() if len(betas) == 1 else None, "heads": len(group), "p10": p10, "median": median,
-               "p90": p90, "worst": [group[i]["head"] for i in worst],
+               "p90": p90, "worst": [group[i]["name"] for i in worst],
                "extrapolated": any(row["extrapolated"] for row in group)}
         )  # fmt: skip
     return summary
@@ -165,8 +165,8 @@ def summed_up(rows: Sequence[Row]) -> list[Row]:
 
 def _rows_of(
     keys: Any, queries: Any, targets: Any, values: Any, normalise: bool, asked: int, seed: int
-) -> tuple[list[GivenRows], int]:
-    """Return the rows of each head, with logits of sharpness one, and how many queries there are to ask."""
+) -> tuple[list[GivenRows], tuple[str, ...], int]:
+    """Return the rows of each head, with logits of sharpness one, their names, and how many queries could be asked."""
     heads = given(keys, values, queries=queries, targets=targets)
     parts_for(heads.rows.keys.shape[-2])
     if not is_whole(asked):
@@ -183,7 +183,7 @@ def _rows_of(
             one, queries=one.queries[chosen], target=one.targets()[chosen], activation=None,
             scaling=1 / math.prod(lengths),
         ))  # fmt: skip
-    return rows, m
+    return rows, heads.names, m
 
 
 def _task(
@@ -295,7 +295,7 @@ def _named(row: Row, rows: Sequence[Row]) -> str:
     """Return the worst heads of a summary's row with their numbers."""
     same = [r for r in rows if all(r[n] == row[n] for n in ("quantity", "rule", "statistic", "n_memories"))]
     same = [r for r in same if row["quantity"] != "capacity" or r["beta"] == row["beta"]]
-    numbers = {r["head"]: r["value"] for r in same}
+    numbers = {r["name"]: r["value"] for r in same}
     return ", ".join(
         f"head {head} ({'none is enough' if numbers[head] is None else number(numbers[head])})" for head in row["worst"]
     )
@@ -308,12 +308,12 @@ def _span(numbers: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _warned(warnings: Sequence[Mapping[str, str]]) -> list[str]:
+def _warned(names: Sequence[str], warnings: Sequence[Mapping[str, str]]) -> list[str]:
     """Return each kind of warning once, in the words of the first head that has it."""
     told = []
     for kind in dict.fromkeys(kind for one in warnings for kind in one):
         heads = [head for head, one in enumerate(warnings) if kind in one]
-        where = "" if len(warnings) == 1 else f"head {heads[0]}"
+        where = "" if len(warnings) == 1 else f"head {names[heads[0]]}"
         where += (f" and {len(heads) - 1} others" if len(heads) > 1 else "") + ": " * (len(warnings) > 1)
         told.append(f"Warning: {where}{warnings[heads[0]][kind]}.")
     return told

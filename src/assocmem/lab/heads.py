@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 FloatArray = np.ndarray[Any, Any]
 
 LOG_EDGES = tuple(float(edge) for edge in range(-30, 11))
+TABLE = ("layer", "head", "ratio", "capacity", "capacity_p10", "capacity_p90", "sink_mass", "effective_dimension")
+"""What a printed table shows."""
 SHOWN = 12
 """Collisions that a page shows of a head."""
 COLUMNS = {
@@ -142,7 +145,7 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """The heads of one layer: rows of all of them, and the sink mass of each query."""
+    """The heads of one layer: rows of all of them."""
 
     layer: int
     rows: GivenRows
@@ -186,14 +189,20 @@ class Heads:
 
     def results(self, *, workers: Workers = None, progress: Progress | None = None) -> Results:
         """Return a row for each head (columns: COLUMNS), worked out layer by layer and kept."""
-        run_tasks(self._measured, self.layers, workers=workers, progress=progress)
+        left = [one for one in self.layers if one.layer not in self._done]
+
+        def keep(i: int, rows: list[Row]) -> None:
+            self._done[left[i].layer] = rows
+
+        run_tasks(partial(_rows_of, threshold=self.threshold), left, workers=workers, progress=progress, keep=keep)
         return self.kept()
 
     def kept(self) -> Results:
         """Return the rows of the layers that have been worked out so far."""
         rows = [row for one in self.layers for row in self._done.get(one.layer, [])]
         config = {"threshold": self.threshold, "notes": list(self.notes), "tokens": len(self.tokens)}
-        return Results("heads", tuple(rows), header_for(config=config, definitions=COLUMNS))
+        header = header_for(config=config, definitions=COLUMNS)
+        return Results("heads", tuple(rows), header | {"table": list(TABLE)})
 
     def table(self) -> pl.DataFrame:
         """Return a row for each head as a polars DataFrame."""

@@ -321,7 +321,7 @@ def _chosen(
     found: list[StoreLike] = []
     for what in stores:
         if isinstance(what, str) and any(s.name == "beta" and not s.idle for s in entry(what).settings):
-            label = "{}, beta {}" if len(betas) > 1 else "{}"
+            label = "{}, beta {:g}" if len(betas) > 1 else "{}"
             found += [LabelledStore(make_store(what, beta=b), what, label.format(what, b)) for b in betas]
         else:
             found.append(what)

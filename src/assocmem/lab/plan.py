@@ -174,11 +174,21 @@ class Plan:
 
     def predicted(self, one: LabelledStore, n: int, cosine: float = 1.0, statistic: Statistic = "rms") -> Prediction:
         """Return what theory says of the ratio at one place of the plan, or none with a reason."""
+        return self._asked(theory.ratio, one, cosine, statistic, n)
+
+    def predicted_capacity(self, one: LabelledStore, threshold: float) -> Prediction:
+        """Return what theory says of the capacity at the plan's first cosine and statistic, or none with a reason."""
+        return self._asked(theory.capacity, one, self.cosines[0], self.statistics[0], ratio=threshold)
+
+    def _asked(
+        self, question: Callable[..., Prediction], one: LabelledStore, cosine: float, statistic: Statistic,
+        *more: float, **named: float,
+    ) -> Prediction:  # fmt: skip
         if self.extras and taken_by([one.store], self.extras):
-            return Prediction("ratio", None, statistic, "", "", reason=NO_FORMULA)
+            return Prediction(question.__name__, None, statistic, "", "", reason=NO_FORMULA)
         law = key_law(self.keys)
         asked: dict[str, Any] = {"cosine": cosine, "statistic": statistic, "law": law.name, **law.settings}
-        return theory.ratio(one.store.form(self.d_k), self.d_k, n, **asked)
+        return question(one.store.form(self.d_k), self.d_k, *more, **named, **asked)
 
 
 def sigma_of(one: LabelledStore, d_k: int, n_memories: int) -> Activation:
