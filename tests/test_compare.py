@@ -244,3 +244,18 @@ def test_a_saved_comparison_is_extended_by_its_like_alone(tmp_path, found):
         FileFormatError, match=r"comparison\.ndjson is not a results file of assocmem, or it is truncated"
     ):
         compare(["gelu"], 8, out=tmp_path, **QUICK)
+
+
+def test_chosen_settings_are_columns_and_made_stores_keep_theirs():
+    made = ("w3", make_store("softmax", beta=3.0))
+    found = compare(["softmax", made, "relu"], 16, beta=[4.0, 8.0], quick=True, workers=1)
+    assert [row["label"] for row in found.where(beta=8.0)] == ["softmax, beta 8"]
+    words = " ".join(found.words)
+    assert "These take no beta, and are measured without: relu." in words
+    assert "Stores that were made already keep their settings: w3." in words
+    with pytest.raises(InputError, match="there is no column 'nonsense'"):
+        found.where(nonsense=3)
+    named = compare(
+        [made, ("mine", lambda keys, values, queries: queries @ keys.T @ values)], 16, quick=True, workers=1
+    )
+    assert [row["label"] for row in named] == ["w3", "mine"]

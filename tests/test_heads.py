@@ -1,6 +1,7 @@
 """Heads and MLPs of trained networks as memories, against independent loops in float64 and against the stores."""
 
 import math
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import polars as pl
@@ -378,3 +379,12 @@ def test_values_of_the_heads_give_the_ratio_of_vectors(folder):
     interference = sum(a[i] * v[1 + i] for i in range(16) if i != t)
     truth = np.linalg.norm(interference) / (a[t] * np.linalg.norm(v[1 + t]))
     assert with_values.ratios().ratio()[16] == pytest.approx(truth, rel=EXACT)
+
+
+def test_heads_are_measured_by_any_executor_and_print_what_they_hold():
+    q, k = np.random.default_rng(3).standard_normal((2, 2, 2, 30, 8))
+    with ProcessPoolExecutor(1) as pool:
+        found = measure_attention(q, k).results(workers=pool)
+    assert found.rows == measure_attention(q, k).results(workers=1).rows
+    assert len(found) == 4
+    assert "capacity" in str(found)

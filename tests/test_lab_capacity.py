@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from assocmem import theory
+import assocmem
+from assocmem import make_store, theory
 from assocmem.contract.errors import InputError
 from assocmem.contract.form import DeltaRule, LeastSquares
 from assocmem.inputs import EqualCosine
@@ -208,3 +210,19 @@ def test_a_slow_store_is_not_followed_for_ever(monkeypatch):
     found = capacity("optimal-linear", 32)
     assert found.measured.value is None
     assert "not reached below M = 2" in found.measured.reason
+
+
+def test_theory_beside_each_ratio_is_that_of_the_law_of_the_keys():
+    found = assocmem.capacity("relu", 16, keys=EqualCosine(0.3), workers=1, precision=0.05)
+    wanted = theory.capacity(make_store("relu").form(16), 16, law="equal-cosine", rho=0.3).value
+    assert found.theory == pytest.approx(wanted)
+    for row in found.where(quantity="ratio"):
+        assert row["theory"] == pytest.approx(row["value"], rel=0.15)
+        assert row["theory"] != pytest.approx(math.sqrt(0.5 * (row["n_memories"] - 1) / 16), rel=0.3)  # uniform keys
+
+
+def test_what_makes_it_repeatable_is_in_the_header():
+    found = assocmem.curves(["outer-product"], 16, [5], seed=3, workers=1)
+    assert (found.header["seed"], found.header["config"]["seed"]) == (3, 3)
+    rows = [[float(i == j) for j in range(4)] for i in range(4)]
+    assert "keys" not in assocmem.measure(rows, stores=[("a", make_store("relu"))], workers=1).header["config"]

@@ -284,3 +284,13 @@ def test_theory_says_what_the_mean_and_the_spectrum_of_keys_explain():
     asked = measure(keys, queries=others, targets="strongest", stores=["outer-product"], workers=1)
     assert asked.capacities[0].get("theory") is None
     assert measure(np.stack([keys[:200]] * 5), stores=["relu"], workers=1).capacities[0].get("theory") is None
+
+
+def test_a_store_that_fails_has_no_capacity_and_a_law_that_fails_ends_the_run():
+    keys = 4 * drawn("long", shape=(300, 16))
+    with pytest.warns(UserWarning, match="DeltaNet"):
+        found = measure(keys, stores=["delta-net"], workers=1).capacities[0]
+    assert (found["value"], found["low"]) == (None, None)
+    assert "DeltaNet diverged at pair" in found["reason"]
+    with pytest.raises(InputError, match="the law of `strength` must stay in its range"):
+        measure(keys, stores=["delta-net"], normalise=True, extras={"strength": 5}, workers=1)

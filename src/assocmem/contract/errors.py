@@ -120,7 +120,7 @@ def place_of(error: BaseException) -> str:
     frames = list(traceback.extract_tb(error.__traceback__))
     installed = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
     ours = [f for f in frames if _below(f, _PACKAGE) and not _below(f, _PACKAGE / "stores")]
-    outside = [f for f in frames if f not in ours]
+    outside = [f for f in frames if f not in ours and not f.filename.startswith("<")]  # of a dataclass's __init__
     own = [f for f in outside if not any(_below(f, folder) for folder in installed)]
     for kind in (own, outside, frames):
         if kind:

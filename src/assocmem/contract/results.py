@@ -105,7 +105,12 @@ class Results:
 
         >>> Results("demo", ({"M": 1}, {"M": 2})).where(M=2).rows
         ({'M': 2},)
+
+        Raises InputError for a name that no row has.
         """
+        for name in equal:
+            if self.rows and name not in self.columns:
+                raise InputError(f"there is no column {name!r}; there are {', '.join(self.columns)}.")
         kept = tuple(row for row in self.rows if all(row.get(name) == value for name, value in equal.items()))
         return Results(self.name, kept, self.header)
 

@@ -11,7 +11,7 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,6 +23,8 @@ from assocmem.contract.estimate import Estimate
 from assocmem.contract.files import claimed
 from assocmem.contract.numbers import checked_cosine, interval, is_whole, number
 from assocmem.contract.results import TABLES, Results, Row, as_json, header_for, plain, setting
+from assocmem.contract.settings import offered, settings_of
+from assocmem.contract.store import Store
 from assocmem.kernels.compute import Progress, Workers, run_tasks
 from assocmem.lab.capacity import capacity
 from assocmem.lab.extras import NO_EXTRAS, Extras, check_names, in_words, taken_by
@@ -38,6 +40,8 @@ from assocmem.stores.address import own_store, settings_taken
 Quantity = Literal["capacity", "ratio", "retrieval"]
 Place: TypeAlias = tuple[str, int, float]
 """Where a cell is: label, d_k, cosine."""
+Variant: TypeAlias = tuple[LabelledStore, Mapping[str, Any]]
+"""A store, and the settings that were chosen for it."""
 NAME = "comparison"
 CELL = ("label", "d_k", "cosine")
 TABLE = (
@@ -85,11 +89,12 @@ class How:
 
 @dataclass(frozen=True)
 class Cell:
-    """One store at one key width and query cosine."""
+    """One store at one key width and query cosine, with those settings that were chosen for it."""
 
     one: LabelledStore
     d_k: int
     cosine: float
+    chosen: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -187,7 +192,7 @@ def compare(
     )  # fmt: skip
     variants, said = _variants(stores, settings)
     if extras:
-        check_names([one.store for one in variants], extras)
+        check_names([one.store for one, _ in variants], extras)
     cosines = tuple(checked_cosine(c) for c in _several("cosine", cosine))
     if how.quantity == "retrieval" and cosines != (1.0,):
         raise InputError(f"`cosine` of a retrieval must be 1: queries are stored keys; got {cosines}.")
@@ -253,24 +258,35 @@ def _several(name: str, given: Any) -> tuple[Any, ...]:
     return found
 
 
-def _variants(given: Any, settings: Mapping[str, Any]) -> tuple[list[LabelledStore], list[str]]:
+def _variants(given: Any, settings: Mapping[str, Any]) -> tuple[list[Variant], list[str]]:
     """Return every store with each choice of those settings that it takes, and sentences on those that take none."""
     swept = {name: _several(name, values) for name, values in settings.items()}
     named = _several("stores", [given] if isinstance(given, Callable | str) else given)  # type: ignore[arg-type]
-    found, without, used = [], dict[str, list[str]](), set[str]()
+    found: list[Variant] = []
+    without, used, made = dict[str, list[str]](), set[str](), list[str]()
     for what in named:
         taken = settings_taken(what, tuple(swept))
         used |= set(taken)
         name = labelled(what).label if not taken else getattr(what, "__name__", str(what))
-        for values in product(*(swept[name] for name in taken)):
+        for values in product(*(swept[n] for n in taken)):
             chosen = dict(zip(taken, values, strict=True))
             one = labelled(what) if not taken else _named(what, name, chosen, [n for n in taken if len(swept[n]) > 1])
-            found.append(one)
-        if missing := [name for name in swept if name not in taken]:
+            found.append((one, chosen))
+        has = () if taken else _has(what, swept)
+        made += [name] * bool(has)
+        if missing := [n for n in swept if n not in (*taken, *has)]:
             without.setdefault(" and no ".join(missing), []).append(name)
-    if unknown := [name for name in swept if name not in used]:
+    if unknown := [name for name in swept if name not in used and not made]:
         raise InputError(f"none of the stores takes a setting `{unknown[0]}`; `assocmem show STORE` lists them.")
-    return found, [f"These take no {lacks}, and are measured without: {', '.join(w)}." for lacks, w in without.items()]
+    said = [f"These take no {lacks}, and are measured without: {', '.join(w)}." for lacks, w in without.items()]
+    return found, said + [f"Stores that were made already keep their settings: {', '.join(made)}."] * bool(made)
+
+
+def _has(what: Any, names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the names that are settings of a store that is made already, none of anything else."""
+    store = what[1] if isinstance(what, tuple) else getattr(what, "store", what)
+    known = offered(type(store)) if isinstance(store, Store) and settings_of(type(store)) else {}
+    return tuple(name for name in names if name in known and (known[name].of == "" or not known[name].idle))
 
 
 def _named(what: Any, name: str, chosen: Mapping[str, Any], varied: Sequence[str]) -> LabelledStore:
@@ -280,11 +296,11 @@ def _named(what: Any, name: str, chosen: Mapping[str, Any], varied: Sequence[str
     return replace(one, key=name, label=", ".join([name, *told]))
 
 
-def _grid(variants: Sequence[LabelledStore], widths: Sequence[Any], cosines: Sequence[float]) -> list[Cell]:
+def _grid(variants: Sequence[Variant], widths: Sequence[Any], cosines: Sequence[float]) -> list[Cell]:
     for d in widths:
         if not is_whole(d):
             raise InputError(f"`d_k` must hold whole numbers >= 1; got {d!r}.")
-    cells = [Cell(one, int(d), c) for one, d, c in product(variants, widths, cosines)]
+    cells = [Cell(one, int(d), c, chosen) for (one, chosen), d, c in product(variants, widths, cosines)]
     places = [cell.place for cell in cells]
     for label, d, c in places:
         if places.count((label, d, c)) > 1:
@@ -318,7 +334,7 @@ def cell_rows(how: How, cell: Cell) -> list[Row]:
     """Return the rows of one cell; where the store refuses or fails, one that says why."""
     one, mark = cell.one, {"d_k": cell.d_k, "cosine": cell.cosine, "code": code_of(cell.one, how.extras)}
     drawn = in_words(one.store, how.extras)
-    beside = mark | ({"extras": drawn} if drawn else {})
+    beside = mark | {name: setting(value) for name, value in cell.chosen.items()} | ({"extras": drawn} if drawn else {})
     try:
         rows = [row | beside | _beside(one, how, row) for row in MEASURED[how.quantity](cell, how)]
     except (Exception, SystemExit) as error:  # noqa: BLE001  a store may do anything, and the other cells go on

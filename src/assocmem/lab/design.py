@@ -246,8 +246,7 @@ def _words(
             f"factor of {number(needed['logit_scale'])} on q.k; uniform keys of that width would need "
             f"{number(needed['uniform'])}."
             if needed["value"] is not None
-            else f"No sharpness serves {m} memories at a ratio of {wanted}: other rows have logits as large as the "
-            "target's."
+            else f"No sharpness serves {m} memories at a ratio of {wanted}: {needed['reason'].partition(': ')[2]}."
         )
         for beta in task.betas:
             rms, median = (asked["capacity", AS_IT_IS, statistic, beta] for statistic in ("rms", "median"))

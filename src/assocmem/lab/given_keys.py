@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,17 @@ class _Head:
         self.known: dict[float, RowRatios] = {}
         self.law = spectrum_of(np.asarray(self.rows.keys, np.float64)) if self.asked.own else None
 
+    @cached_property
+    def blunt(self) -> str:
+        """Why no sharpness serves, with the share of queries that it is for."""
+        rows = _thinned(self.rows)
+        logits = np.asarray(rows.queries, np.float64) @ np.asarray(self.rows.keys, np.float64).T
+        places = np.arange(len(logits)), np.asarray(rows.target)
+        own = logits[places].copy()
+        logits[places] = -math.inf
+        share, alike = float(np.mean(logits.max(axis=1) >= own)), self.law is None or self.law["normalise"]
+        return f"{BLUNT} for {share:.0%} of queries" + ("" if alike else "; keys of length one (normalise) may do")
+
     def found(self) -> HeadFound:
         """Search, judge and warn."""
         asked, aim = self.asked, 2 * math.log(self.asked.ratio)
@@ -211,7 +223,7 @@ class _Head:
         elif wanted.done is not None:
             needed = estimate(wanted.done, lambda _: wanted.logs(), m > self.seen)
         yield self._row("sharpness", NEEDED, needed, beta=needed.value, n_memories=m, uniform=uniform.sharpness,
-                        reason="" if needed.value is not None else BLUNT, theory=self._sharpness())  # fmt: skip
+                        reason="" if needed.value is not None else self.blunt, theory=self._sharpness())  # fmt: skip
         for beta in asked.betas:
             for statistic, of in capacity_logs(asked.ratio).items():
                 found = estimate(self.known[beta], of)
@@ -228,7 +240,7 @@ class _Head:
                 value = None if sharp is None else ratio(Exp(sharp), self.d, m).value
                 theory = None if sharp is None else self._predicted(ratio, sharp, n_memories=m)
                 yield self._row("ratio", rule, found, statistic, beta=sharp, n_memories=m, uniform=value, theory=theory,
-                                reason=BLUNT if sharp is None else "")  # fmt: skip
+                                reason=self.blunt if sharp is None else "")  # fmt: skip
 
     def _predicted(self, question: Callable[..., Prediction], beta: float, **asked: float) -> Prediction | None:
         """Return what theory says of normal keys with these keys' mean and covariance, at this sharpness."""

@@ -65,8 +65,8 @@ def labelled(what: StoreLike) -> LabelledStore:
         return what
     if isinstance(what, str):
         return LabelledStore(make_store(what), what, what)
-    if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], str) and isinstance(what[1], Store):
-        return LabelledStore(what[1], _key(what[1]), what[0])
+    if isinstance(what, tuple) and len(what) == 2 and isinstance(what[0], str):
+        return replace(labelled(what[1]), label=what[0])
     if isinstance(what, Store):
         return LabelledStore(what, _key(what), key_of(what))
     if callable(what):

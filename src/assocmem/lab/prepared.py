@@ -244,7 +244,7 @@ class Prepared:
         sharp = self._sharp(base["beta"])
         refused = next((found.refusal for found in trials if found.refusal), "")
         if refused:
-            return [], row(one, replace(curve[0], reason=refused), **base, **NO_CAPACITY, note=sharp)
+            return [], row(one, _refused(curve[0], refused), **base, **NO_CAPACITY, note=sharp)
         rows = []
         for n, ratio, drawn, choices in zip(counts, curve, trials[::2], trials[1::2], strict=True):
             right, numbers = choices.estimate(seed), np.ravel(drawn.numbers)
@@ -283,6 +283,11 @@ def _of_a_power(sigma: Activation) -> bool:
 
 UNKNOWN: Row = dict.fromkeys(("p10", "p90", "rms", "beyond", "beyond_low", "beyond_high"))
 NO_CAPACITY: Row = {"quantity": "capacity", **UNKNOWN}
+
+
+def _refused(found: Estimate, reason: str) -> Estimate:
+    """Return an estimate of nothing: what was found at a smaller M is no capacity."""
+    return replace(found, value=None, low=None, high=None, reason=reason)
 
 
 def held(found: Estimate) -> Estimate:

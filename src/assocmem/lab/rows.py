@@ -120,6 +120,7 @@ def _subsets(rows: Rows, plan: Plan, task: tuple[LabelledStore, Estimator, int])
     width = rows.keys.shape[1] + d_v + min(n, 1024)
     size = max(1, min(rows.trials, NUMBERS_AT_ONCE // (n * width))) if batched else 1
     parts = []
+    drawn_extras(store, rows.keys[:n], d_v, plan.extras, law=_OneOf(rows.keys), seed=seed, trial=0)  # a law may fail
     try:
         for first in range(0, rows.trials, size):
             count = min(size, rows.trials - first)

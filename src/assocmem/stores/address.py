@@ -109,6 +109,11 @@ def _made(address: str, found: Any, settings: dict[str, Any]) -> Store:
 def _of_class(address: str, kind: type, settings: dict[str, Any]) -> Store:
     if not issubclass(kind, Store):
         looks = ", though it has the right methods" if hasattr(kind, "write") and hasattr(kind, "recall") else ""
+        if any(base.__module__.startswith("torch.") for base in kind.__mro__):
+            raise InputError(
+                f"the class {address} is a torch module; wrap it, assocmem.module_store(...), and name what that "
+                "returns."
+            )
         raise InputError(
             f"the class {address} is no store{looks}; derive it from assocmem.Store and implement traits, init, "
             "put and get; or name a function recall(keys, values, queries)."
