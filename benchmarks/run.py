@@ -203,6 +203,16 @@ def compare_lines(rows: list[dict[str, Any]]) -> list[Line]:
     return lines
 
 
+def lossless_lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of `lossless.py`."""
+    ours, *others = rows
+    beside = ", ".join(f"{row['coder']} {row['bits_per_character']:.2f}" for row in others)
+    text = f"{ours['bits_per_character']:.2f} bits a character, {beside}; {ours['encode_ms_per_byte']:.1f} ms a byte"
+    least = min(row["bits_per_character"] for row in others)
+    of = f"{ours['bytes']:,} bytes of English, decoded to the same"
+    return [Line.held("lossless", of, text, "fewer bits than all", ours["bits_per_character"] < least)]
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A module of this folder: the call that gives its data (quick and whole), and what reads lines from them."""
@@ -226,6 +236,7 @@ BENCHMARKS = {
     "sparse_slots": Benchmark("sparse_slots.rows()", "sparse_slots.rows(256, 16, 3)", slot_lines),
     "mapped_slots": Benchmark("mapped_slots.rows()", "mapped_slots.rows(200_000)", mapped_lines),
     "scan": Benchmark("scan.rows()", "scan.rows(tokens=1024, repeats=3)", scan_lines),
+    "lossless": Benchmark("lossless.rows()", "lossless.rows(1024)", lossless_lines),
     "page_latency": Benchmark(
         f"page_latency.measure(30, {CHROMIUM!r})", f"page_latency.measure(5, {CHROMIUM!r})", page_lines
     ),

@@ -169,7 +169,7 @@ def test_bad_input_is_one_sentence(ask, folder, line, said):
 
 
 def test_whatever_fails_is_one_sentence_and_can_be_looked_into(ask, monkeypatch):
-    def fail(_names):
+    def fail(*_names, **_more):
         raise RuntimeError("something that nobody\nthought of")
 
     monkeypatch.setattr(assocmem.experiments.catalogue, "chosen", fail)
@@ -189,7 +189,7 @@ def test_whatever_fails_is_one_sentence_and_can_be_looked_into(ask, monkeypatch)
     ],
 )
 def test_ctrl_c_and_no_memory_have_a_sentence_too(ask, monkeypatch, error, status, said):
-    def fail(_names):
+    def fail(*_names, **_more):
         raise error
 
     monkeypatch.setattr(assocmem.experiments.catalogue, "chosen", fail)

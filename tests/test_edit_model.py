@@ -12,7 +12,7 @@ from assocmem.contract.errors import DivergedError, InputError
 from assocmem.editors import Fact, edit_facts, read_facts
 from assocmem.models.tracing import LiveModel, load_live
 from commandline import asked
-from trained import live_smollm2, needed, random_network
+from trained import live_smollm2, needed, reading_network
 
 WORDS = "the capital of is a city in france japan egypt rome oslo lima river old new blue and".split()  # noqa: SIM905
 FACTS = [
@@ -24,13 +24,7 @@ FACTS = [
 
 def small(name: str = "llama", width: int = 48) -> LiveModel:
     """Return a random network with a tokeniser of few words."""
-    tokenizers, transformers = needed("tokenizers"), needed("transformers")
-    known = {word: i for i, word in enumerate(["<s>", *WORDS])}
-    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="<s>"))
-    plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, bos_token="<s>", unk_token="<s>")
-    sizes = {"n_embd": width, "n_inner": 96} if name == "gpt2" else {"hidden_size": width, "intermediate_size": 96}
-    return LiveModel(random_network(name, vocab_size=len(known), **sizes), tokenizer)
+    return reading_network(WORDS, name, width)
 
 
 def said(live: LiveModel, prompt: str, count: int) -> list[str]:
@@ -64,6 +58,29 @@ def test_facts_are_said_after_their_edit_and_the_given_network_stays(name: str, 
     kept = table.where(when="all", fact=0).rows[0]["neighbours_kept"]
     asked = FACTS[0].neighbours
     assert kept == np.mean([said(live, p, 1) == said(edited.live, p, 1) for p in asked])
+
+
+@pytest.mark.parametrize("method", ["delta", "sparse"])
+def test_a_stage_is_the_run_of_so_many_facts_and_what_is_known_changes_nothing(method: Any) -> None:
+    """Rows after two of three facts are those of an edit of two; a fact edited before, alone, is found the same."""
+    live, known = small(), dict[Any, Any]()
+    given: dict[str, Any] = {"layer": 1, "prefixes": 1, "steps": 10, "background": ["the river of egypt", "a new city"]}
+    alone = edit_facts(live, FACTS[:1], method, known=known, **given).results.where(when="all").rows
+    assert alone == edit_facts(live, FACTS[:1], method, **given).results.where(when="all").rows
+    three = edit_facts(live, FACTS, method, stages=[1, 2], known=known, **given).results
+    for count in (1, 2):
+        stage = three.where(when="stage", edits=count).rows
+        fewer = edit_facts(live, FACTS[:count], method, known=known, **given).results.where(when="all").rows
+        assert [row["fact"] for row in stage] == list(range(count))
+        for here, there in zip(stage, fewer, strict=True):
+            close = {
+                k: v if v is None or isinstance(v, str) else pytest.approx(v, rel=1e-4, abs=1e-6)
+                for k, v in there.items()
+            }
+            assert here == close | {"when": "stage"}
+    after = {row["edits"]: row["change"] for row in three.rows}
+    assert after[0] == 0 < after[1] < after[2] < after[3]
+    assert [row["edits"] for row in three.where(when="own").rows] == ([1, 2, 3] if method == "delta" else [3, 3, 3])
 
 
 def test_crosstalk_is_predicted_from_the_keys_alone() -> None:
@@ -137,7 +154,8 @@ def test_bad_input_is_one_sentence_that_names_it(tmp_path: Path) -> None:
     live = small()
     for wrong, words in (
         ({"facts": []}, "facts"), ({"method": "copy"}, "method"), ({"layer": 3}, "layer"), ({"layer": -1}, "layer"),
-        ({"layers": [0, 1]}, "layers"), ({"method": "memit", "layer": 2}, "layer"), ({"steps": 0}, "steps"),
+        ({"layers": [0, 1]}, "layers"), ({"stages": [4]}, "stages"), ({"stages": [0]}, "stages"),
+        ({"method": "memit", "layer": 2}, "layer"), ({"steps": 0}, "steps"),
         ({"method": "memit", "layers": [1, 0]}, "layer"), ({"background": [""]}, "background"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):

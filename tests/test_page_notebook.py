@@ -11,6 +11,7 @@ import pytest
 
 from assocmem.page import data
 from assocmem.page.sections.bars import COUNTS, page_keys
+from trained import minilm, needed
 
 nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
 nbclient = pytest.importorskip("nbclient", reason="needs nbclient")
@@ -57,6 +58,19 @@ def test_a_session_compares_draws_saves_loads_and_extends():
     assert sum("application/vnd.vegalite" in str(data) or "vega-lite" in str(data) for data in shown) == 2
     text = "".join(output.get("text", "") for cell in outputs for output in cell)
     assert "9 cells, then 12 and the old ones are the same: True" in text
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_becomes_a_picture_in_ten_cells():
+    needed("transformers"), minilm()
+    outputs = run("trained_model.ipynb")
+    assert len(nbformat.read(EXAMPLES / "trained_model.ipynb", as_version=4).cells) == 10
+    assert all(output.output_type != "error" for cell in outputs for output in cell)
+    drawn = [str(output.get("data", {})) for cell in outputs for output in cell]
+    assert sum("vega-lite" in text or "vegalite" in text for text in drawn) == 2
+    text = "".join(output.get("text", "") for cell in outputs for output in cell)
+    assert "6 layers; layer 3 holds 1,536 pairs" in text
+    assert re.search(r"Capacity: [\d.,]+ keys for the median query", text)
 
 
 @pytest.mark.parametrize("name", [path.name for path in sorted(EXAMPLES.glob("*.ipynb"))])

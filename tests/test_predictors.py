@@ -81,6 +81,32 @@ def test_a_reader_of_softmax_weighs_past_contexts_as_its_codes_overlap() -> None
     assert np.abs(made.distribution() - (0.9 * plain + 0.02)).max() > 0.01
 
 
+def test_hashed_ngrams_count_what_followed_the_same_ngrams() -> None:
+    """Tables without collisions: the mean over n-gram lengths of what followed; other lengths are not the same."""
+    tokens = np.random.default_rng(2).integers(0, 4, 300).tolist()
+    made = Reader(Memory("engram", rows=5000, heads=2, longest=3, vocabulary=5), size=4, order=3, unseen=0.1)
+    for token in tokens:
+        made.observe(token)
+
+    def counted(lengths: tuple[int, ...]) -> Any:
+        found = np.zeros(4)
+        for length in lengths:
+            for i in range(length, len(tokens)):
+                found[tokens[i]] += tokens[i - length : i] == tokens[-length:]
+        return 0.9 * found / found.sum() + 0.025
+
+    np.testing.assert_allclose(made.distribution(), counted((2, 3)), atol=1e-6)
+    assert np.abs(made.distribution() - counted((1, 2))).max() > 1e-3
+    assert decode(encode(TEXT, hashed()), hashed()) == list(TEXT)
+    assert read(hashed(), TEXT)[-70:].mean() < 1.0 < read(hashed(), TEXT)[:70].mean()
+    with pytest.raises(InputError, match="order"):
+        Reader(Memory("engram"), order=0)
+
+
+def hashed() -> Reader:
+    return Reader(Memory("engram", rows=512, heads=4, vocabulary=257), order=3)
+
+
 def test_mixing_follows_the_gradient_of_what_came() -> None:
     """The step is d ln p / d w, checked by differences; with the sign turned the mixture gets worse."""
     parts = [Fixed([0.7, 0.2, 0.1]), Fixed([0.1, 0.1, 0.8])]

@@ -55,6 +55,10 @@ def capacity_rows():
     ]
 
 
+def token_rows():
+    return [{"token": f"{i} a", "place": i, "weight": i / 8, "words": "b", "target": i == 4} for i in range(5)]
+
+
 def panel_rows():
     rows = curve_rows()
     return [row | {"quantity": name} for row in rows for name in ("signal", "ratio")]
@@ -68,6 +72,7 @@ KINDS = {
     "bars": (bar_rows, {"kind": "bars", "order": ["few", "many"], "columns": 2}),
     "glyphs": (glyph_rows, {"kind": "glyphs", "order": ["a", "b"]}),
     "capacities": (capacity_rows, {"kind": "capacities"}),
+    "tokens": (token_rows, {"kind": "tokens", "x_title": "weight"}),
 }  # fmt: skip
 
 

@@ -18,14 +18,14 @@ import pytest
 from assocmem.cli import run
 from assocmem.cli.reproducing import TITLE
 from assocmem.contract.results import Results
-from assocmem.experiments.catalogue import chosen, experiments
+from assocmem.experiments.catalogue import chosen
 from assocmem.experiments.experiment import Run, article
 from assocmem.report.html import as_printed, significant, span
 from browsing import Tab, browser
 from commandline import strict_json
 
 pytestmark = pytest.mark.xdist_group("reproduce")
-NAMES = [e.name for e in experiments()]
+NAMES = [e.name for e in chosen([])]
 RATIOS = {"correlated", "linear-stores", "activations", "exponential", "long-contexts", "ridge-peak", "steps"}
 HEADER = {
     "config", "seed", "versions", "commit", "machine", "python", "seconds", "definitions", "title", "question",
@@ -237,7 +237,7 @@ def test_ctrl_c_leaves_what_is_finished_and_names_the_rest(ask, tmp_path, monkey
 
     stopping = SimpleNamespace(name=third.name, run=stop, slow=False, scripted=False)
     wanted = (first, second, stopping, SimpleNamespace(name="never", run=stop, slow=True, scripted=False))
-    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: wanted)
+    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda *_, **__: wanted)
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 130
     assert said.err.splitlines()[-1].startswith("assocmem: stopped by Ctrl-C: what was finished is written")
@@ -299,7 +299,7 @@ def test_ctrl_c_before_anything_is_finished_still_reports(ask, tmp_path, monkeyp
         raise KeyboardInterrupt
 
     lone = SimpleNamespace(name="bars", run=stop, slow=False, scripted=False)
-    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: (lone,))
+    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda *_, **__: (lone,))
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 130
     assert {path.name for path in tmp_path.iterdir()} == {"index.html", "verdict.json"}
@@ -343,7 +343,7 @@ def test_a_chart_that_fails_is_reported_and_tables_stay(ask, tmp_path, monkeypat
         return Results(found.name, found.rows, {**found.header, "view": {"kind": "no such chart"}})
 
     lone = SimpleNamespace(name="bars", run=unknown, slow=False, scripted=False)
-    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda _names: (lone,))
+    monkeypatch.setattr("assocmem.experiments.catalogue.chosen", lambda *_, **__: (lone,))
     said = ask("reproduce", "--quick", "--out", tmp_path)
     assert said.status == 2
     assert "asks for the chart 'no such chart'" in said.err.splitlines()[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,19 @@ def random_network(name: str, **changes: Any) -> Any:
         for parameter in network.parameters():
             parameter.copy_(torch.randn(parameter.shape) * 0.3)
     return network
+
+
+def reading_network(words: Sequence[str], name: str = "llama", width: int = 48) -> Any:
+    """Return a random network with a tokeniser that knows these words, as a LiveModel."""
+    from assocmem.models.tracing import LiveModel
+
+    tokenizers, transformers = needed("tokenizers"), needed("transformers")
+    known = {word: i for i, word in enumerate(["<s>", *words])}
+    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="<s>"))
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=plain, bos_token="<s>", unk_token="<s>")
+    sizes = {"n_embd": width, "n_inner": 96} if name == "gpt2" else {"hidden_size": width, "intermediate_size": 96}
+    return LiveModel(random_network(name, vocab_size=len(known), **sizes), tokenizer)
 
 
 def needed(name: str) -> Any:

@@ -34,6 +34,10 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer trials, smaller M, no PDF and SVG: some seconds.")
     ] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="A trained network for the experiments that read one: some minutes more."),
+    ] = None,
     seed: Seed = 0,
     out: Annotated[Path, typer.Option(help="Folder to write.")] = Path("reproduced"),
     workers: Workers = None,
@@ -47,19 +51,19 @@ def reproduce(
     from assocmem.kernels.compute import Helpers, one_blas_thread
     from assocmem.report.export import warm
 
-    if only:  # a name that is none is refused before anything starts
-        _chosen(only)
+    if only or model:  # a name that is none, and a network that cannot be loaded, are refused before anything starts
+        _require_network(_chosen(only, model), model)
     writable(out)
     page = out / "index.html"
     if page.exists() and not (out / "verdict.json").exists():
         raise InputError(f"{page} is there and not from a run of assocmem; name another folder with --out.")
     with Helpers(1) as drawer, Helpers(1) as aside:
         drawer.submit(warm)  # what draws is loaded while what measures is
-        wanted = _chosen(only)
+        wanted = _chosen(only, model)
         from assocmem.experiments.experiment import Run
 
         # The tasks of a quick run are small, and its charts are drawn beside.
-        run = Run(seed=seed, quick=quick, workers=1 if quick and workers is None else workers)
+        run = Run(seed=seed, quick=quick, workers=1 if quick and workers is None else workers, model=model)
         reproduction = _Reproduction(out, run, drawer, aside)
         with claimed(out), one_blas_thread:
             interrupted = reproduction.measure(wanted)
@@ -72,7 +76,11 @@ def reproduce(
     _print_verdicts(rows)
     done = len(wanted) - len(reproduction.unfinished(wanted))
     print(f"{done} of {len(wanted)} experiments, {time.perf_counter() - began:.1f} s. Open {page}")
-    older = [e.name for e in _chosen([]) if e not in wanted and (out / f"{e.name}.ndjson").exists()]
+    others = [e for e in _chosen([], Path()) if e not in wanted]
+    older = [e.name for e in others if (out / f"{e.name}.ndjson").exists()]
+    if not only and others:
+        names = ", ".join(e.name for e in others)
+        print(f"note: {names} read a trained network; name one with --model (needs the extra trace).")
     if older:
         print(f"note: files of an earlier run stay in {out}, outside this report: {', '.join(older)}.")
     if interrupted:
@@ -81,10 +89,21 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
+def _chosen(names: Sequence[str], model: Path | None) -> tuple[Experiment, ...]:
     from assocmem.experiments import catalogue
 
-    return catalogue.chosen(names)
+    return catalogue.chosen(names, trained=model is not None)
+
+
+def _require_network(wanted: Sequence[Experiment], model: Path | None) -> None:
+    """Load the network that experiments read; refuse those that would have none."""
+    reading = [e.name for e in wanted if e.trained]
+    if reading and model is None:
+        raise InputError(f"{', '.join(reading)}: a trained network is read; name one with --model (extra trace).")
+    if reading:
+        from assocmem.experiments.trained import live_network
+
+        live_network(model)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ class Way:
     layers: int = 1
 
 
-METHODS: Mapping[str, Way] = {
+METHODS: Mapping[Method, Way] = {
     "rome": Way(lambda seen, _: ROME(_moment(seen))),
     "memit": Way(lambda seen, weight: MEMIT(_moment(seen), weight), joint=True, layers=5),
     "delta": Way(lambda _seen, _weight: DeltaStep()),
@@ -63,7 +63,9 @@ COLUMNS = {
     "fact": "number of the fact, from 0",
     "subject": "whom it is about",
     "target": "what is to be said",
-    "when": "before any edit; right after its own (of a joint edit, the edit); after all edits",
+    "when": "before any edit; right after its own (of a joint edit, the edit); at a stage, after the first facts; "
+    "after all edits",
+    "edits": "facts that the network had been given by then",
     "forced": "share of the target's tokens that are the likeliest ones, given the target's tokens before them",
     "greedy": "1 where the model, always saying its likeliest token, says the target, else 0",
     "probability": "of the whole target",
@@ -131,7 +133,8 @@ class Edited:
 def edit_facts(
     live: LiveModel, facts: Sequence[Fact], method: Method = "rome", *, layer: int | None = None,
     layers: Sequence[int] | None = None, background: Sequence[str] | None = None, weight: float = 15000.0,
-    prefixes: int = 4, steps: int = 20, seed: int = 0, progress: Callable[[int, int], None] | None = None,
+    prefixes: int = 4, steps: int = 20, afresh: bool = True, stages: Sequence[int] = (), seed: int = 0,
+    known: dict[Any, Any] | None = None, progress: Callable[[int, int], None] | None = None,
 ) -> Edited:  # fmt: skip
     """Edit facts into a copy of a language model and judge them.
 
@@ -154,8 +157,16 @@ def edit_facts(
         Texts sampled from the model before the prompt, over which a fact's key and value are means (besides none).
     steps : int
         Adam steps for a value.
+    afresh : bool
+        Whether ROME and delta steps seek a fact's value in the network that has the facts before it, as is usual;
+        otherwise in the network as it was given, all side by side.
+    stages : sequence of int
+        After so many facts those that are in are all judged as well; a joint edit is made anew of so many.
     seed : int
         Of what is sampled.
+    known : dict, optional
+        What is found out of the network as it was given (keys of the background, answers, values of facts) is put here
+        and taken from here: hand the same one to all calls on one network, each method or fact by itself.
     progress : function of steps done and steps in all
 
     Returns
@@ -178,8 +189,11 @@ def edit_facts(
     4 |value|, until the first term is below 0.05. Sources: Meng et al. 2022, arXiv:2202.05262, eq. 4 and appendix E.5;
     Meng et al. 2023, arXiv:2210.07229, section 4.
     """
-    editing = _Editing(live, facts, method, layer, layers, background, weight, prefixes, steps, seed)
-    return editing.run(progress or (lambda _done, _total: None))
+    known = {} if known is None else known
+    editing = _Editing(live, facts, method, layer, layers, background, weight, prefixes, steps, seed, afresh, known)
+    if not all(is_whole(n) and n <= len(facts) for n in stages):
+        raise InputError(f"`stages` must be whole numbers in [1, {len(facts)}], the facts; got {list(stages)!r}.")
+    return editing.run(frozenset(stages), progress or (lambda _done, _total: None))
 
 
 class _Editing:
@@ -188,6 +202,7 @@ class _Editing:
     def __init__(
         self, live: LiveModel, facts: Sequence[Fact], method: Method, layer: int | None, layers: Sequence[int] | None,
         background: Sequence[str] | None, weight: float, prefixes: int, steps: int, seed: int,
+        afresh: bool, known: dict[Any, Any],
     ) -> None:  # fmt: skip
         _, self.torch = libraries()
         if method not in METHODS:
@@ -209,46 +224,72 @@ class _Editing:
         self.layers = _layers(layer, layers, self.way, config.num_hidden_layers)
         self.down = {at: mlp_down(self.network, at) for at in self.layers}
         self.first = {at: self.matrix(at) for at in self.layers}
-        self.prefixes = [[], *self._sampled(prefixes, PREFIX, seed)] if prefixes else [[]]
-        texts = self._sampled(32, 64, seed + 1) if background is None else [self._ids(t) for t in background]
+        self.known, self.edited, self.afresh = known, False, afresh
+        sampled = self._once(
+            ("prefixes", prefixes, seed), lambda: self._sampled(prefixes, PREFIX, seed) if prefixes else []
+        )
+        self.prefixes: list[list[int]] = [[], *sampled]
+        if background is None:
+            texts = self._once(("background", seed), lambda: self._sampled(32, 64, seed + 1))
+        else:
+            texts = [self._ids(text) for text in background]
         if not sum(map(len, texts)):
             raise InputError("`background` must hold a text.")
-        self.seen = {at: [self.keys_of(at, text) for text in texts if text] for at in self.layers}
-        self.editors = {at: self.way.editor(self.seen[at], weight) for at in self.layers}
+        read = tuple(tuple(text) for text in texts if text)
+        self.seen = {
+            at: self._once(("seen", at, read), lambda at=at: [self.keys_of(at, text) for text in read])  # type: ignore[misc]
+            for at in self.layers
+        }
+        self.editors = {
+            at: self._once(("editor", method, at, weight, read), lambda at=at: self.way.editor(self.seen[at], weight))  # type: ignore[misc]
+            for at in self.layers
+        }
         self.tokens = [self._prompt(fact) for fact in facts]
+        self.answers: list[list[int]] = []
 
-    def run(self, report: Callable[[int, int], None]) -> Edited:
+    def _once(self, name: Any, find: Callable[[], Any]) -> Any:
+        """Return what is found out of the network before any edit, once."""
+        if self.edited:
+            return find()
+        if name not in self.known:
+            self.known[name] = find()
+        return self.known[name]
+
+    def run(self, stages: Collection[int], report: Callable[[int, int], None]) -> Edited:
         """Return the edited network and its table."""
-        total = 2 * len(self.facts) + 2
-        rows = [self._row(i, "before") for i in range(len(self.facts))]
-        answers = [self._answers(fact.neighbours) for fact in self.facts]
+        total = len(self.facts) + 2
+        rows = [self._row(i, "before", 0) for i in range(len(self.facts))]
+        self.answers = [self._once(("answers", fact.neighbours), lambda fact=fact: self._answers(fact.neighbours))  # type: ignore[misc]
+                        for fact in self.facts]  # fmt: skip
         for row, fact in zip(rows, self.facts, strict=True):
             row["neighbours_kept"] = 1.0 if fact.neighbours else None
         report(1, total)
-        last = self.layers[-1]
+        last, count = self.layers[-1], len(self.facts)
         keys, values = np.zeros((0, self.first[last].shape[1])), np.zeros((0, self.first[last].shape[0]))
-        for i in range(len(self.facts)):
-            key, value = self._wanted(i)
+        together = self._sought() if self.way.joint or not self.afresh else None
+        for i in range(count):
+            key, value = (found[i] for found in together) if together else (found[0] for found in self._wanted([i]))
             keys, values = np.concatenate([keys, key[None]]), np.concatenate([values, value[None]])
             if not self.way.joint:
                 self.put(last, self.editors[last].edit(self.matrix(last), key, value))
-                rows.append(self._row(i, "own", answers[i]))
+                if i + 1 < count:
+                    rows.append(self._row(i, "own", i + 1))
+                    rows += self._stage("stage", keys, values) if i + 1 in stages else []
             report(2 + i, total)
         if self.way.joint:
+            for n in sorted(n for n in stages if n < count):
+                self._spread(values[:n])
+                rows += self._stage("stage", keys[:n], values[:n])
+                for at, W in self.first.items():
+                    self.put(at, W)
             self._spread(values)
-        for i in range(len(self.facts)):
-            rows += [self._row(i, "own", answers[i])] if self.way.joint else []
-            rows.append(self._row(i, "all", answers[i]))
-            report(2 + len(self.facts) + i, total)
+        final = self._stage("all", keys, values)
+        alone = {"when": "own", "crosstalk_predicted": None, "crosstalk_measured": None}
+        rows += [row | alone for row in (final if self.way.joint else final[-1:])]
+        rows += final
         capacity = math.nan
-        if not self.way.joint:
-            predicted, measured = self._crosstalk(keys, values)
-            for row in rows:
-                if row["when"] == "all":
-                    row["crosstalk_predicted"] = float(predicted[row["fact"]])
-                    row["crosstalk_measured"] = float(measured[row["fact"]])
-            if len(keys) > 1:
-                capacity = float(quantile(self.editors[last].crosstalk(keys).ratios().capacity(), 0.5))
+        if not self.way.joint and count > 1:
+            capacity = float(quantile(self.editors[last].crosstalk(keys).ratios().capacity(), 0.5))
         notes = list(self.live.notes)
         if len(self.facts) > capacity:
             notes.append(f"about {number(capacity)} such edits fit in layer {last} before they drown each other")
@@ -267,6 +308,7 @@ class _Editing:
 
     def put(self, layer: int, W: Floats) -> None:
         """Set the down projection of the copy."""
+        self.edited = True
         module, inputs_first = self.down[layer]
         new = self.torch.as_tensor(np.ascontiguousarray(W.T if inputs_first else W))
         module.weight.data = new.to(module.weight.dtype)
@@ -279,7 +321,7 @@ class _Editing:
 
     @contextmanager
     def _hooked(self, layer: int, delta: Any = None, at: Sequence[int] = ()) -> Iterator[dict[str, Any]]:
-        """Keep what the down projection reads and gives; `delta` is added to what it gives at places `at`."""
+        """Keep what the down projection reads and gives; `delta`, a row a text, is added to it at places `at`."""
         kept: dict[str, Any] = {}
 
         def hook(_module: Any, given: Any, output: Any) -> Any:
@@ -287,7 +329,7 @@ class _Editing:
             if delta is None:
                 return None
             places = self.torch.arange(len(at))
-            return output.index_put((places, self.torch.as_tensor(at)), delta[None], accumulate=True)
+            return output.index_put((places, self.torch.as_tensor(at)), delta, accumulate=True)
 
         handle = self.down[layer][0].register_forward_hook(hook)
         try:
@@ -342,49 +384,70 @@ class _Editing:
 
     # ------------------------------------------------------------------ key and value of a fact
 
-    def _wanted(self, i: int) -> tuple[Floats, Floats]:
-        """Return a fact's key at the last layer, a mean over prefixes, and the value that makes the target follow."""
-        torch, layer = self.torch, self.layers[-1]
-        ids, place, target = self.tokens[i]
-        texts = [[*prefix, *ids, *target] for prefix in self.prefixes]
-        places = [len(prefix) + place for prefix in self.prefixes]
-        rows = torch.arange(len(texts))
+    def _sought(self) -> tuple[Floats, Floats]:
+        """Return keys and values of all facts in the network as it was given."""
+        names = [("value", fact, self.layers[-1], self.steps, tuple(map(tuple, self.prefixes))) for fact in self.facts]
+        new = [i for i, name in enumerate(names) if name not in self.known]
+        for i, *found in zip(new, *self._wanted(new), strict=True) if new else ():
+            self.known[names[i]] = found
+        keys, values = zip(*(self.known[name] for name in names), strict=True)
+        return np.array(keys), np.array(values)
+
+    def _wanted(self, chosen: Sequence[int]) -> tuple[Floats, Floats]:
+        """Return keys of facts at the last layer, means over prefixes, and the values that make their targets follow.
+
+        They are sought side by side, which is quicker: Adam's steps are each number's own, so no fact feels the others.
+        """
+        torch, layer, each, count = self.torch, self.layers[-1], len(self.prefixes), len(chosen)
+        subjects = [self._ids(f"{self.facts[i].subject} is a") for i in chosen]
+        texts, places, of, spans = list[list[int]](), list[int](), list[int](), list[tuple[int, list[int]]]()
+        for n, i in enumerate(chosen):
+            ids, place, target = self.tokens[i]
+            for prefix in self.prefixes:
+                texts.append([*prefix, *ids, *target])
+                places.append(len(prefix) + place)
+                spans.append((len(prefix) + len(ids) - 1, target))
+                of.append(n)
+        texts += subjects
+        places += [max(0, len(self._ids(self.facts[i].subject)) - 1) for i in chosen]
+        of += range(count)
+        last = torch.arange(count * each, count * (each + 1)), torch.as_tensor([len(text) - 1 for text in subjects])
         with self._hooked(layer) as kept:
-            self._logits(texts)
-        key, value = (kept[x][rows, torch.as_tensor(places)] for x in ("x", "y"))
-        subject = self._ids(f"{self.facts[i].subject} is a")
-        about = max(0, len(self._ids(self.facts[i].subject)) - 1)
-        own = torch.log_softmax(self._logits([subject]).logits[0, -1].float(), -1)
-        delta = torch.zeros(value.shape[-1], requires_grad=True)
-        size = float(value[0].norm())
+            own = torch.log_softmax(self._logits(texts).logits[last].float(), -1)
+        rows = torch.arange(count * each), torch.as_tensor(places[: count * each])
+        key, value = kept["x"][rows].reshape(count, each, -1), kept["y"][rows].reshape(count, each, -1)[:, 0]
+        delta = torch.zeros(value.shape, requires_grad=True)
+        size, going = value.norm(dim=-1), torch.ones(count, dtype=torch.bool)
         adam = torch.optim.Adam([delta], lr=RATE)
-        starts = [len(prefix) + len(ids) - 1 for prefix in self.prefixes]
-        spots = torch.tensor([[start + j for j in range(len(target))] for start in starts])
         for _ in range(self.steps):
             adam.zero_grad()
-            with self._hooked(layer, delta, places):
+            with self._hooked(layer, delta[of], places):
                 logits = self._logits(texts, gradient=True).logits
-            said = torch.log_softmax(logits[rows[:, None], spots].float(), -1)
-            loss = -said.gather(-1, torch.tensor(target).expand(len(texts), -1)[..., None]).mean()
-            with self._hooked(layer, delta, [about]):
-                now = torch.log_softmax(self._logits([subject], gradient=True).logits[0, -1].float(), -1)
-            if float(loss.detach()) < ENOUGH:
+            losses = torch.stack([
+                torch.nn.functional.cross_entropy(logits[row, at : at + len(target)].float(), torch.tensor(target))
+                for row, (at, target) in enumerate(spans)
+            ]).reshape(count, each).mean(-1)  # fmt: skip
+            going = going & (losses.detach() >= ENOUGH)
+            if not bool(going.any()):
                 break
-            loss = loss + 0.0625 * (own.exp() * (own - now)).sum() + 0.5 * delta.norm() / size**2
-            loss.backward()
+            now = torch.log_softmax(logits[last].float(), -1)
+            whole = losses + 0.0625 * (own.exp() * (own - now)).sum(-1) + 0.5 * delta.norm(dim=-1) / size**2
+            whole.sum().backward()
+            before = delta.detach().clone()
             adam.step()
             with torch.no_grad():
-                delta *= min(1.0, 4 * size / max(float(delta.norm()), 1e-30))
+                delta *= (4 * size / delta.norm(dim=-1).clamp_min(1e-30)).clamp_max(1.0)[:, None]
+                delta[~going] = before[~going]
         bias = self.down[layer][0].bias
-        wanted = value[0] + delta.detach() - (0 if bias is None else bias)
-        return np.asarray(key.double().mean(0).numpy()), np.asarray(wanted.double().numpy())
+        wanted = value + delta.detach() - (0 if bias is None else bias)
+        return np.asarray(key.double().mean(1).numpy()), np.asarray(wanted.double().numpy())
 
     def _spread(self, values: Floats) -> None:
-        """Bring the last layer's output to where the values put it, by an equal share of what is left at each layer."""
+        """Bring the last layer's output to where the values of the first facts put it, an equal share at each layer."""
         last = self.layers[-1]
         wanted = None
         for done, layer in enumerate(self.layers):
-            keys, hidden, own = self._places(layer)
+            keys, hidden, own = self._places(layer, len(values))
             if wanted is None:
                 bias = self.down[last][0].bias
                 wanted = hidden + values + (0 if bias is None else bias.double().numpy()) - own
@@ -392,10 +455,10 @@ class _Editing:
             W = self.matrix(layer)
             self.put(layer, self.editors[layer].edit(W, keys, keys @ W.T + share))
 
-    def _places(self, layer: int) -> tuple[Floats, Floats, Floats]:
-        """Return keys at a layer, and the last layer's output and its MLP's part, at every fact's subject."""
+    def _places(self, layer: int, count: int) -> tuple[Floats, Floats, Floats]:
+        """Return keys at a layer, and the last layer's output and its MLP's part, at the first facts' subjects."""
         last, keys, hidden, own = self.layers[-1], [], [], []
-        for ids, place, _ in self.tokens:
+        for ids, place, _ in self.tokens[:count]:
             texts, places = [[*p, *ids] for p in self.prefixes], [len(p) + place for p in self.prefixes]
             with self._hooked(layer) as kept, self._hooked(last) as top:
                 states = self._logits(texts, output_hidden_states=True).hidden_states[last + 1]
@@ -407,37 +470,54 @@ class _Editing:
 
     # ------------------------------------------------------------------ judging
 
-    def _row(self, i: int, when: str, answers: Sequence[int] | None = None) -> Row:
+    def _stage(self, when: str, keys: Floats, values: Floats) -> list[Row]:
+        """Return a row for each of the facts that are in, with their crosstalk where one was written after another."""
+        rows = [self._row(i, when, len(keys)) for i in range(len(keys))]
+        if not self.way.joint:
+            for row, predicted, measured in zip(rows, *self._crosstalk(keys, values), strict=True):
+                row |= {"crosstalk_predicted": float(predicted), "crosstalk_measured": float(measured)}
+        return rows
+
+    def _row(self, i: int, when: str, edits: int) -> Row:
         fact, (ids, _, target) = self.facts[i], self.tokens[i]
-        forced, greedy, chance = self._judged(ids, target)
-        others = [self._judged(found := self._ids(p), self._target(p, found, fact.target)) for p in fact.paraphrases]
+        forced, chance = self._once(("judged", fact), lambda: self._judged(ids, target))
+        others = [
+            self._once(("judged", p, fact.target),
+                       lambda p=p: self._judged(found := self._ids(p), self._target(p, found, fact.target)))[0]  # type: ignore[misc]
+            for p in fact.paraphrases
+        ]  # fmt: skip
         kept = None
-        if answers is not None and fact.neighbours:
-            kept = float(np.mean(np.equal(self._answers(fact.neighbours), answers)))
+        if edits and fact.neighbours:
+            kept = float(np.mean(np.equal(self._answers(fact.neighbours), self.answers[i])))
         moved = [np.linalg.norm(self.matrix(at) - self.first[at]) for at in self.layers]
         whole = [np.linalg.norm(self.first[at]) for at in self.layers]
         return {
             "method": self.method, "layer": self.layers[-1], "fact": i, "subject": fact.subject, "target": fact.target,
-            "when": when, "forced": forced, "greedy": greedy, "probability": chance,
-            "paraphrase_forced": float(np.mean([o[0] for o in others])) if others else None,
-            "paraphrase_greedy": float(np.mean([o[1] for o in others])) if others else None,
+            "when": when, "edits": edits, "forced": forced, "greedy": int(forced == 1.0), "probability": chance,
+            "paraphrase_forced": float(np.mean(others)) if others else None,
+            "paraphrase_greedy": float(np.mean([forced == 1.0 for forced in others])) if others else None,
             "neighbours_kept": kept, "change": float(np.linalg.norm(moved) / np.linalg.norm(whole)),
             "crosstalk_predicted": None, "crosstalk_measured": None,
         }  # fmt: skip
 
-    def _judged(self, ids: Sequence[int], target: Sequence[int]) -> tuple[float, int, float]:
-        """Return the share of tokens that are likeliest when forced, whether the greedy text is the target, and p."""
+    def _judged(self, ids: Sequence[int], target: Sequence[int]) -> tuple[float, float]:
+        """Return the share of tokens that are likeliest when forced, and the target's probability.
+
+        Where all of them are, the greedy text is the target, and only there: up to its first miss it is the same text.
+        """
         torch = self.torch
         said = torch.log_softmax(self._logits([[*ids, *target]]).logits[0, len(ids) - 1 : -1].float(), -1)
         wanted = torch.tensor(target)
         forced = float((said.argmax(-1) == wanted).double().mean())
-        text = list(ids)
-        for _ in target:
-            text.append(int(self._logits([text]).logits[0, -1].argmax()))
-        return forced, int(text[len(ids) :] == list(target)), float(said.gather(-1, wanted[:, None]).sum().exp())
+        return forced, float(said.gather(-1, wanted[:, None]).sum().exp())
 
     def _answers(self, prompts: Sequence[str]) -> list[int]:
-        return [int(self._logits([self._ids(p)]).logits[0, -1].argmax()) for p in prompts]
+        texts = [self._ids(p) for p in prompts]
+        ends = self.torch.as_tensor([len(text) - 1 for text in texts], dtype=self.torch.int64)
+        if not texts:
+            return []
+        found = self._logits(texts).logits[self.torch.arange(len(texts)), ends].argmax(-1)
+        return [int(token) for token in found]
 
     def _crosstalk(self, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
         """Return what later edits add to each fact's recall, over its own change: from the keys alone, and as made."""

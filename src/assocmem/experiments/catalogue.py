@@ -17,8 +17,10 @@ def experiments() -> tuple[Experiment, ...]:
     return tuple(sorted(found, key=lambda one: (one.place, one.name)))
 
 
-def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
-    """Return the experiments called `names` in the order of the report; all of them if none is named.
+def chosen(names: Sequence[str], *, trained: bool = False) -> tuple[Experiment, ...]:
+    """Return the experiments called `names` in the order of the report; if none is named all of them.
+
+    `trained`: those that read a trained network among them.
 
     Raises UnknownNameError for a name that is none, offering the nearest.
     """
@@ -29,4 +31,4 @@ def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
             near = difflib.get_close_matches(name, known, n=2, cutoff=0.4)
             offer = f" Did you mean {' or '.join(near)}?" if near else ""
             raise UnknownNameError(f"there is no experiment {name!r}.{offer} There are {', '.join(known)}.")
-    return tuple(e for e in every if not names or e.name in names)
+    return tuple(e for e in every if e.name in names or (not names and (trained or not e.trained)))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from assocmem.contract.columns import meanings
@@ -32,12 +33,14 @@ class Run:
     """How an experiment is run.
 
     seed: of all random streams. quick: fewer trials and smaller M, the same figures. workers: of the lab; results do
-    not depend on it. experiment: whose run it is. progress: told (done, total) as it goes.
+    not depend on it. model: a checkpoint for the experiments on trained networks. experiment: whose run it is.
+    progress: told (done, total) as it goes.
     """
 
     seed: int = 0
     quick: bool = False
     workers: Workers = None
+    model: Path | None = None
     experiment: str = ""
     progress: Progress = field(default=_silent, compare=False)
 
@@ -88,6 +91,7 @@ class Experiment:
 
     slow: it takes longer to measure than to draw, so a quick run measures it last, while the others are drawn.
     scripted: much of its time is Python's own, not NumPy's, so that threads don't help: measured in a process beside.
+    trained: it reads a trained network, `Run.model`, with the extra `trace`; run where one is named, for minutes.
     """
 
     name: str
@@ -97,6 +101,7 @@ class Experiment:
     answer: Callable[[Run], Outcome]
     slow: bool = False
     scripted: bool = False
+    trained: bool = False
 
     def run(self, run: Run, progress: Progress = _silent) -> Results:
         """Run the experiment and return its results; `progress(done, total)` is told as it goes."""

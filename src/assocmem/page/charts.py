@@ -32,6 +32,9 @@ def _first(view: dict[str, Any]) -> dict[str, Any]:
     if view["kind"] == "bars":
         target, other = ({"index": i, "end": i + 0.9, "weight": float(i == 0)} for i in range(2))
         return {"bars": [other], "target": [target]}
+    if view["kind"] == "tokens":
+        rows = [{"token": f"{i}", "place": i, "weight": float(i == 0), "words": ""} for i in range(2)]
+        return {"bars": rows[1:], "target": rows[:1], "words": rows}
     low, high = view["x_domain"]
     label = view["order"][0]
     point = {"label": label, "n_memories": low, "value": 1.0, "low": 1.0, "high": 1.0, "sampler": "keys", "at": 1.0}

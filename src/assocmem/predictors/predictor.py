@@ -56,11 +56,13 @@ class Uniform:
 class Reader:
     """A memory written while reading: the last tokens are the key, the next one, one-hot, is the value.
 
+    A store of token ids, such as Engram's tables of hashed n-grams, has the tokens themselves as its key.
+
     Parameters
     ----------
     memory : Memory
         An empty one, of any store that is linear in its values; softmax recalls a distribution as it is, of other
-        stores the parts above zero are taken.
+        stores the parts above zero are taken. One of token ids must know `size` of them, what is before the text.
     size : int
         Tokens that there are.
     order : int
@@ -89,6 +91,11 @@ class Reader:
     ...     reader.observe(token)
     >>> int(reader.distribution().argmax())
     1
+    >>> ngrams = Reader(Memory("engram", rows=64, vocabulary=4), size=3, order=2)
+    >>> for token in (0, 1, 2, 0, 1, 2, 0):
+    ...     ngrams.observe(token)
+    >>> int(ngrams.distribution().argmax())
+    1
     """
 
     def __init__(
@@ -111,6 +118,9 @@ class Reader:
             np.float32(codes[:, None, :] * (lengths / np.linalg.norm(lengths))[:, None]) if order else None
         )
         self._last = [size] * order
+        self._by_ids = memory.store.traits.keys == "ids"
+        if self._by_ids and not order:
+            raise InputError("`order` of Reader must be >= 1 for a store of token ids; got 0.")
 
     def distribution(self) -> Floats:
         """Return what the memory recalls for the last tokens, and `unseen` in equal parts."""
@@ -130,6 +140,8 @@ class Reader:
         self._last = [int(token), *self._last][: self.order]
 
     def _key(self) -> Any:
+        if self._by_ids:
+            return np.array(self._last[::-1])  # the newest last
         if self._codes is None:
             return np.ones(1, np.float32)
         return np.asarray(self._codes[self._last, np.arange(self.order)].ravel())

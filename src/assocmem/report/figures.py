@@ -1,7 +1,7 @@
 """Every chart of the project, defined once: results in, Vega-Lite specification (or Vega-Altair chart) out.
 
 A result names its chart in ``header["view"]``, a dict with the key "kind" ("curves", "panels", "bars",
-"glyphs", "capacities" or "landscape") and that kind's own settings; where it names none, the rows say it
+"glyphs", "capacities", "landscape" or "tokens") and that kind's own settings; where it names none, the rows say it
 (`report.views`). Charts read the result's rows and nothing else.
 """
 
@@ -18,6 +18,7 @@ from assocmem.report.axes import limits, tick_axis, ticks
 from assocmem.report.canvas import PALETTE, WIDTH, Canvas, Mode, Row, Spec, parameters
 from assocmem.report.curves import LEGEND, curves, panels
 from assocmem.report.export import write_picture
+from assocmem.report.tokens import tokens
 from assocmem.report.views import view_of
 
 if TYPE_CHECKING:
@@ -298,4 +299,5 @@ _KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Spec]] = 
     "glyphs": glyphs,
     "capacities": capacities,
     "landscape": landscape,
+    "tokens": tokens,
 }
