@@ -8,6 +8,7 @@ import numpy as np
 
 from assocmem.experiments.long_contexts import REFERENCE
 from assocmem.experiments.shown import CHOICES
+from assocmem.page.charts import figure
 from assocmem.page.sections import contexts, picking
 from assocmem.page.sections.bars import COUNTS, MEMORIES, bars, page_keys
 from assocmem.ruler import by_weights
@@ -16,11 +17,15 @@ D, BETA, KEYS = 64, 8.0, 32
 
 
 def filled(text: str) -> str:
-    """Return a text with its numbers, for d_k = 64, β = 8 and the bars' first draw: "«capacity outer .0f»"."""
+    """Return a text with its numbers, for d_k = 64, β = 8 and the bars' first draw: "«capacity outer .0f»".
+
+    The format "figure" is the one that the page's script writes numbers in.
+    """
 
     def number(found: re.Match[str]) -> str:
         kind, *words, form = found[1].split()
-        return format(NUMBERS[kind](*words), form)
+        value = NUMBERS[kind](*words)
+        return figure(value) if form == "figure" else format(value, form)
 
     return re.sub(r"«([^»]+)»", number, text)
 
