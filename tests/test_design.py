@@ -292,3 +292,11 @@ def test_design_on_files(ask, tmp_path):
         assert wrong[0] in refused.err
     listed = ask("design", "--memories", "1e6", "--beta", "8,11", "--json").json["sharpness_policies"]
     assert [row["label"] for row in listed[1:3]] == ["softmax, beta = 8", "softmax, beta = 11"]
+
+
+def test_a_design_for_heads_draws_the_sharpness_of_each():
+    keys = np.stack([realistic("a", 16, 0.5)(stream(16, i), 200) for i in range(2)])
+    drawn = assocmem.design(keys=keys, n_memories=1000, rules=(), workers=1).plot().to_dict()
+    told = [row for rows in drawn["datasets"].values() for row in rows if row.get("quantity") == "sharpness"]
+    assert {row["label"] for row in told} == {"given keys, head = 0", "given keys, head = 1"}
+    assert all(row["value"] > 0 for row in told)

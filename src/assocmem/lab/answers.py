@@ -187,7 +187,7 @@ def design(found: theory.Design | lab_design.KeysDesign) -> Told:
     """
     if isinstance(found, lab_design.KeysDesign):
         said = {"words": found.words, "summary": found.summary, "table": GIVEN, "prints": "all"}
-        return found.rows, said | {"view": {"x": "name"}}
+        return found.rows, said
     rows = requirements(int(found.d), int(found.d), found.n_memories, found.ratio, found.cosine)
     facts = {
         "feasible": found.feasible, "sharpness": found.sharpness, "logit_scale": found.logit_scale,

@@ -125,7 +125,7 @@ def design(
     # Several heads run side by side; a single one leaves all cores to its products of matrices.
     many = len(rows) > 1
     found = run_tasks(task, list(enumerate(rows)), workers=workers, progress=progress) if many else [task((0, rows[0]))]
-    table = [{"name": names[row["head"]], **row} for one in found for row in one.rows]
+    table = [{"name": names[row["head"]], "label": "given keys", **row} for one in found for row in one.rows]
     shapes = [key_geometry(one.keys) for one in rows]
     summary = summed_up(table)
     drawn = len(rows[0].queries) < there

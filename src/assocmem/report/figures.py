@@ -185,6 +185,9 @@ def capacities(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> 
     """
     import altair as alt
 
+    rows = [
+        {**r, "theory": None, "approximate": r.get("theory")} if r.get("theory_exact") is False else r for r in rows
+    ]
     order = [str(r["label"]) for r in rows]
     y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=LEGEND))
     data = [
@@ -248,6 +251,7 @@ class _Mark:
 CAPACITY_MARKS = {
     "article": _Mark("printed in the article", "#E69F00", "diamond"),
     "theory": _Mark("exact theory", "#1C2024", "M0,-1.1L0,1.1"),
+    "approximate": _Mark("theory, approximate", "#1C2024", "M0,-1.1L0,-.3M0,.3L0,1.1"),
     "value": _Mark("measured, 95 % interval", MEMORY_COLOUR, "M.55,0A.55,.55,0,1,1,-.55,0A.55,.55,0,1,1,.55,0Z"),
 }
 
