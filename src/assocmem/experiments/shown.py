@@ -108,3 +108,24 @@ READING = (
 )  # fmt: skip
 """Those that the page writes while reading, and the one that it shows first."""
 READ_FIRST = READING[3]
+NETWORKS = (
+    Shown("hopfield", "Hebb's network", {"readout": "signs"}, short="hebb", about="One weight for every two pixels: "
+          "how often they are alike in what is stored. Letters are alike, and soon their mixture is the valley."),
+    Shown("hopfield", "pseudo-inverse", {"rule": "pseudo-inverse", "readout": "signs"}, short="inverse",
+          about="The same network with the weights that make every stored picture rest. Its valleys grow narrow."),
+    Shown("krotov-hopfield", "power 8", {"power": 8, "readout": "signs"}, short="power", about="A dense memory: every "
+          "stored picture pulls with the eighth power of its likeness, so that the nearest one wins."),
+    Shown("demircigil", "exponential", {"readout": "signs"}, short="exponential", about="Pictures pull with the "
+          "exponential of their likeness: as steep as an energy of pixels gets."),
+    Shown("modern-hopfield", "attention, iterated", {"beta": 32.0}, short="modern", about="Every step is softmax "
+          "attention over the stored pictures (β = 32), and all pixels move at once; drawn is the sign of each."),
+)  # fmt: skip
+"""Those that clean a spoilt letter on the page, from the oldest on."""
+TABLES = (
+    Shown("product-key", "product keys", {"sub_keys": 16, "heads": 1}, about="A key's two halves choose among 16 "
+          "sub-keys each: 256 slots, found by looking at 32."),
+    Shown("ultramem", "UltraMem", {"sub_keys": 16}, about="Sub-keys of two parts, joined by a learned core, here a "
+          "drawn one; the slots are shuffled."),
+    Shown("peer", "PEER", {"sub_keys": 16, "heads": 1}, about="Each slot is a neuron, found by product keys."),
+)  # fmt: skip
+"""Those of the page's tables of slots: 256 each."""

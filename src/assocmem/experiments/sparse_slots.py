@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from assocmem.contract.estimate import Estimate
 from assocmem.contract.results import Row
+from assocmem.contract.store import Store
 from assocmem.experiments.experiment import RULE, Experiment, Outcome, Run, in_panels
 from assocmem.experiments.shown import Shown, labelled
 from assocmem.inputs import draw_pairs
@@ -58,19 +60,22 @@ def _answer(run: Run) -> Outcome:
     return Outcome(rows, view, _caption(rows), {"d_k": D, "d_v": D, "memories": counts}, words)
 
 
-def _of_slots(run: Run, one: LabelledStore, m: int) -> Iterator[Row]:
-    """Yield the share of right recalls, of rows in use, and of addressed rows that pairs share."""
+def shares_of(store: Store, m: int, seed: int, trials: int) -> Iterator[tuple[str, Estimate]]:
+    """Yield the share of right recalls, of rows in use, and of addressed rows that pairs share, of m pairs written.
+
+    trials: draws of the pairs; up to 64 of them are asked for.
+    """
     found: dict[str, list[float]] = {RIGHT: [], LOAD: [], SHARED: []}
     asked = min(m, 64)
     counted = {RIGHT: asked}
-    for trial in range(run.fewer(3, 2)):
-        pairs = draw_pairs(run.seed, trial, m, D, D, values="sphere")
-        keys = of_kind(pairs.keys, one.store)
-        state = one.store.write(one.store.empty(D, D), keys, pairs.values)
-        right = top1_right(one.store.recall(state, keys[:asked]), pairs.values, np.arange(asked))
+    for trial in range(trials):
+        pairs = draw_pairs(seed, trial, m, D, D, values="sphere")
+        keys = of_kind(pairs.keys, store)
+        state = store.write(store.empty(D, D), keys, pairs.values)
+        right = top1_right(store.recall(state, keys[:asked]), pairs.values, np.arange(asked))
         found[RIGHT].append(float(right.mean()))
-        if hasattr(one.store, "addresses"):
-            ids = np.sort(one.store.addresses(state, keys).ids, axis=-1)
+        if hasattr(store, "addresses"):
+            ids = np.sort(store.addresses(state, keys).ids, axis=-1)
             own = ids[np.concatenate([np.ones_like(ids[:, :1], dtype=bool), ids[:, 1:] != ids[:, :-1]], axis=-1)]
             uses = np.bincount(own, minlength=len(state["values"]))
             counted |= {LOAD: len(uses), SHARED: m}
@@ -79,8 +84,13 @@ def _of_slots(run: Run, one: LabelledStore, m: int) -> Iterator[Row]:
     for quantity, shares in found.items():
         if shares:
             words = f"share of all trials: {quantity}"
-            said = summarise_shares(shares, counted[quantity], definition=words, seed=run.seed, sampler="keys")
-            yield row(one, said, None, experiment=run.experiment, d_k=D, n_memories=m, quantity=quantity)
+            yield quantity, summarise_shares(shares, counted[quantity], definition=words, seed=seed, sampler="keys")
+
+
+def _of_slots(run: Run, one: LabelledStore, m: int) -> Iterator[Row]:
+    """Yield a row for each of these shares."""
+    for quantity, said in shares_of(one.store, m, run.seed, run.fewer(3, 2)):
+        yield row(one, said, None, experiment=run.experiment, d_k=D, n_memories=m, quantity=quantity)
 
 
 def _bits(one: Row, size: int) -> Row:

@@ -29,6 +29,8 @@ def live(view: dict[str, Any], height: int) -> dict[str, Any]:
 
 def _first(view: dict[str, Any]) -> dict[str, Any]:
     """Return one row for every dataset of a chart."""
+    if "first" in view:
+        return dict(view["first"])
     if view["kind"] == "bars":
         target, other = ({"index": i, "end": i + 0.9, "weight": float(i == 0)} for i in range(2))
         return {"bars": [other], "target": [target]}

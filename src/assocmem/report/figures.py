@@ -18,6 +18,7 @@ from assocmem.report.axes import limits, tick_axis, ticks
 from assocmem.report.canvas import PALETTE, WIDTH, Canvas, Mode, Row, Spec, parameters
 from assocmem.report.curves import LEGEND, curves, panels
 from assocmem.report.export import write_picture
+from assocmem.report.frames import frames
 from assocmem.report.tokens import tokens
 from assocmem.report.views import view_of
 
@@ -304,4 +305,5 @@ _KINDS: dict[str, Callable[[Sequence[Row], Mapping[str, Any], Canvas], Spec]] = 
     "capacities": capacities,
     "landscape": landscape,
     "tokens": tokens,
+    "frames": frames,
 }
