@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import assocmem
-from assocmem import stores
+from assocmem import make_store, stores
 from commandline import strict_json
 
 OWN = '''
@@ -142,6 +142,17 @@ def test_a_capacity_that_is_not_reached_is_a_sentence_and_null(ask):
 def test_settings_reach_the_store(ask, words, settings):
     row = ask("capacity", *words, "--d-k", 8, "--max-memories", 64, "--json").json
     assert row["settings"] == settings
+
+
+def test_list_tells_numbers_cost_and_source(ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    said = ask("list").out
+    for key, numbers, cost, source in (
+        ("outer-product", "4,096", "4,096", "Kohonen 1972"), ("softmax", "128 a pair", "131,072", "Vaswani 2017"),
+        ("product-key", "73,728", "10,496", "Lample 2019"),
+    ):  # fmt: skip
+        assert re.search(rf"^ {key} .* {numbers} +{cost} +{source}$", said, re.M), key
+        assert make_store(key).empty(64, 64).size in (0, int(numbers.replace(",", "").split()[0]))
 
 
 def test_list_names_every_store_once(ask):

@@ -22,13 +22,19 @@ from assocmem.contract.errors import InputError
 from assocmem.contract.numbers import number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from assocmem.contract.store import Store
     from assocmem.contract.traits import Traits
 
+WIDTH, PAIRS = 64, 1024
+"""At which `list` counts numbers and multiply-adds."""
+
 
 def list_stores(as_json: Json = False) -> None:
-    """List every store: its key, what it does, whether its state stays bounded, and its source."""
+    """List every store: its key, what it does, the numbers that it holds, what a recall costs, and its source."""
     from assocmem import stores
+    from assocmem.lab.requirements import numbers_held
 
     found = [(entry, entry.make()) for entry in map(stores.entry, stores.names())]
     if as_json:
@@ -36,11 +42,29 @@ def list_stores(as_json: Json = False) -> None:
         print_json({"stores": rows}, DEFINITIONS)
         return
     lines = [
-        [e.key, e.summary, "bounded" if s.traits.constant_size else "grows", s.source.short if s.source else "–"]
+        [e.key, e.summary, _held(s, numbers_held), _recall_cost(s), s.source.short if s.source else "–"]
         for e, s in found
     ]
-    print_table(["store", "what it does", "state", "source"], lines)
-    print(f"{len(found)} stores. `assocmem show STORE` for one of them, `assocmem capacity STORE` to measure it.")
+    print_table(["store", "what it does", "numbers held", "recall", "source"], lines)
+    print(
+        f"{len(found)} stores. Numbers held are counted at d_k = d_v = {WIDTH}; a recall is multiply-adds there, of "
+        f"{PAIRS:,} pairs. `assocmem show STORE` for one of them, `assocmem capacity STORE` to measure it."
+    )
+
+
+def _held(store: Store, count: Callable[[Store, int, int, int], float]) -> str:
+    """Return the numbers in a state that stays bounded, or those of each pair and what there is beside them."""
+    one = count(store, WIDTH, WIDTH, 1)
+    if store.traits.constant_size:
+        return f"{one:,.0f}"
+    each = count(store, WIDTH, WIDTH, 2) - one
+    rest = f"{one - each:,.0f} + " if one > each else ""
+    return f"{rest}{each:,.0f} a pair"
+
+
+def _recall_cost(store: Store) -> str:
+    known = store.cost.recall if store.cost else None
+    return "–" if known is None else f"{known.at(WIDTH, WIDTH, PAIRS):,.0f}"
 
 
 def show(store: StoreName, as_json: Json = False) -> None:
