@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from assocmem.contract.errors import DivergedError, InputError
 from assocmem.editors import Fact, edit_facts, read_facts
 from assocmem.models.tracing import LiveModel, load_live
 from commandline import asked
-from trained import live_smollm2, needed, reading_network
+from trained import live_smollm2, needed, random_network, reading_network
 
 WORDS = "the capital of is a city in france japan egypt rome oslo lima river old new blue and".split()  # noqa: SIM905
 FACTS = [
@@ -130,6 +131,17 @@ def test_the_command_writes_a_checkpoint_and_a_table(tmp_path: Path, capsys: pyt
         assert told.status == 2
         assert words in told.err
         assert told.err.count("\n") == 1
+    bert, cut = tmp_path / "bert", tmp_path / "cut"
+    random_network("bert").save_pretrained(bert)
+    live.tokenizer.save_pretrained(bert)
+    shutil.copytree(model, cut)
+    (cut / "model.safetensors").write_bytes((model / "model.safetensors").read_bytes()[:-1])
+    for path, words in ((tmp_path / "none", "there is no file or folder"), (cut, "it is damaged"),
+                        (bert, "bert is no language model that says the next token")):  # fmt: skip
+        told = asked("edit", path, "--facts", table, "--out", tmp_path / "not", capture=capsys)
+        assert (told.status, told.err.count("\n")) == (2, 1)
+        assert words in told.err
+        assert not (tmp_path / "not").exists() or not list((tmp_path / "not").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,11 @@ def edit(
     """Edit facts into a trained language model; each is judged after its own edit and after all of them."""
     from assocmem.editors.facts import read_facts
     from assocmem.editors.language_model import COLUMNS, edit_facts
+    from assocmem.models import open_network
     from assocmem.models.tracing import load_live
 
     wanted = read_facts(facts)
+    open_network(model)  # a file that is none is refused before anything is made
     if out is not None:
         writable(out)
         if out.is_dir() and any(out.iterdir()):

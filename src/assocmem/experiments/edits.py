@@ -48,6 +48,7 @@ def _answer(run: Run) -> Outcome:
     view = {
         "kind": "panels", "x": "edits", "x_title": "facts edited into one network", "join": True,
         "order": list(COLOURS), "colours": COLOURS, "height": 190, "x_values": [1, *stages],
+        "x_domain": (1, count),
         "panels": [
             {"where": {"quantity": CROSSTALK}, "y_title": "interference / own change", "rule": 1.0,
              "rule_text": "edit drowns"},

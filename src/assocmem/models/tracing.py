@@ -112,12 +112,20 @@ def load_live(path: Path, *, head: bool = False) -> LiveModel:
     with _quietly(transformers):
         try:
             auto = transformers.AutoModelForCausalLM if head else transformers.AutoModel
-            network = auto.from_pretrained(folder, dtype=torch.float32, local_files_only=True, **named)
+            network, told = auto.from_pretrained(
+                folder, dtype=torch.float32, local_files_only=True, output_loading_info=True, **named
+            )
             tokenizer = None
             if named or any((folder / name).exists() for name in _TOKENIZERS):
                 tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **named)
         except Exception as error:  # whatever a stranger's checkpoint sets off
             raise FileFormatError(f"transformers cannot load {path.name}: {_first_line(error)}") from error
+    if head and not named and told["missing_keys"]:  # transformers would draw them at random
+        lacks = min(told["missing_keys"])
+        raise FileFormatError(
+            f"{path.name} is no language model that says the next token: it lacks {len(told['missing_keys'])} of its "
+            f"weights, such as {lacks}."
+        )
     notes = ("the tokeniser is rebuilt from the .gguf file and may split numbers and blank lines otherwise",)
     return LiveModel(network, tokenizer, notes if named else ())
 
