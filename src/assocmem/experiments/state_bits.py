@@ -35,12 +35,12 @@ def _answer(run: Run) -> Outcome:
         rows,
         {"kind": "curves", "x": "n_memories", "x_title": "memories M", "y_title": "bits recalled per number of state",
          "order": [one.label for one in STORES], "rule": float(BITS_PER_WEIGHT),
-         "rule_text": "a threshold unit: 2 bits"},
+         "rule_text": "perceptron"},
         "Bits of one recall, d_v/2 log2(1 + 1/ratio^2) at the root mean square ratio (least squares: the median), "
         "times M, divided by the numbers held (counted from the arrays). A matrix is shared by all its memories: the "
         "more it holds, the more its numbers tell, up to a limit, though each recall gets worse. A store that keeps "
         "its pairs pays for every one of them and is worth it while recall is clean. At ratio 0 (least squares up to "
-        "M = 64) bits are not defined. The line: the exact 2 random labels a weight that a threshold unit can be "
+        "M = 64) bits are not defined. The line: the exact 2 random labels a weight that a perceptron can be "
         "taught (Cover 1965), each label a bit.",
         {"d_k": D_K, "d_v": D_V},
     )  # fmt: skip
