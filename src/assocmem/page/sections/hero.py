@@ -29,14 +29,15 @@ STORY = [
     {"say": "One grid of numbers. Every picture is added to it, one on top of the other.",
      "set": {"picture": OUTER.id, "count": 1}, "wait": 1.5},
     {"fill": 256, "seconds": 5.0},
-    {"say": "256 pictures: A has drowned in the others.", "set": {"count": 256}, "wait": 2.0},
+    {"say": "256 pictures: A has drowned in the others.", "set": {"count": 256}, "wait": 2.0, "answer": True},
     {"say": "Now the same 256 pictures, read by softmax, as attention reads them.", "set": {"picture": SOFTMAX.id},
      "wait": 2.5},
     {"fill": 1024, "seconds": 2.0},
     {"say": "1,024 pictures, and A still comes back. Now it is yours: store, ask, draw.", "set": {"count": 1024},
      "wait": 1.0},
 ]  # fmt: skip
-"""What the opening plays: settings and words, seconds to wait after them; or the number to fill up to."""
+"""What the opening plays: settings, words, seconds to wait after them, and where a guess is answered; or the number to
+fill up to."""
 GUESSES = (16, 64, 256, 1024)
 
 

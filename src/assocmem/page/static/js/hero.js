@@ -113,7 +113,7 @@ function player(answer) {
   const step = ([now, ...rest]) => {
     if (now.say) words.textContent = now.say;
     set(now.set, { commit: false });
-    if (now.set.picture && rest.length < 20) answer();
+    if (now.answer) answer();
     if (!rest.length) return stop();
     timer = setTimeout(() => step(rest), 1000 * now.wait);
   };
