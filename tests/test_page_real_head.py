@@ -40,14 +40,15 @@ def test_the_file_is_small():
 
 
 def test_it_is_drawn_follows_its_sliders_and_fits():
+    expect = pytest.importorskip("playwright.sync_api", reason="needs playwright").expect
     with live_page() as address, browser() as running:
         for width in (1280, 390):
             tab = Tab(running, width).open(address)
             assert "19 of 19 tokens are seen" in tab.text("#real_head-text")
             tab.press("#realcontext", "Home", "ArrowRight", "ArrowRight")
-            tab.page.wait_for_function("document.querySelector('#real_head-text').textContent.includes('8 of 19')")
+            expect(tab.page.locator("#real_head-text")).to_contain_text("8 of 19")
             tab.page.click("#real_head-realhead button[data-value=rests]")
-            tab.page.wait_for_function("document.querySelector('#real_head-note').textContent.includes('first token')")
+            expect(tab.page.locator("#real_head-note")).to_contain_text("rests on the first token")
             assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             if folder := os.environ.get("ASSOCMEM_SCREENSHOTS"):
                 tab.page.locator("#real_head").screenshot(path=f"{folder}/real-head-{width}.png")
