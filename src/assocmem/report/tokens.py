@@ -22,7 +22,7 @@ def tokens(rows: Sequence[Row], view: Mapping[str, Any], canvas: Canvas) -> Spec
     memory, own, ink = (alt.ExprRef(name) if live else colour for name, colour in plain.items())
     y = alt.Y("token:N", sort=alt.EncodingSortField("place", "min"), title=None, axis=alt.Axis(labelLimit=120))
     room = alt.Scale(domain=[0, 1.5], nice=False)  # for the words beside the longest bar
-    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], titleAnchor="start")
+    axis = alt.Axis(values=[0, 0.5, 1], titleAnchor="start")
     x = alt.X("weight:Q", title=view.get("x_title", "weight"), scale=room, axis=axis)
     tooltip = [alt.Tooltip("token:N"), alt.Tooltip("weight:Q", format=".4f"), alt.Tooltip("words:N", title="adds")]
     layers = [
