@@ -1,6 +1,6 @@
 """Bits per character of a lossless coder whose predictor is a memory written while reading, beside zlib, bz2 and lzma.
 
-    python benchmarks/lossless.py [--json] [--bytes 16384]
+    python benchmarks/lossless.py [--json] [--bytes 4096]
 
 The text is the start of Genesis (King James version), as the package ships it. The predictor is a mixture of readers
 of hashed n-grams (Engram's tables) of several lengths and of one linear store under the last byte, all empty at first;
@@ -22,19 +22,19 @@ from typing import Any
 from assocmem import Memory
 from assocmem.predictors import Mixture, Reader, decode, encode
 
-LENGTHS = (2, 3, 4, 6)
+LENGTHS = (2, 3, 5)
 """Longest n-gram of each table: tokens of context."""
 
 
 def predictor() -> Mixture:
     """Return the mixture, which has read nothing."""
     tables = [
-        Reader(Memory("engram", rows=8192, heads=2, longest=n, vocabulary=257), order=n, unseen=0.01) for n in LENGTHS
+        Reader(Memory("engram", rows=1021, heads=1, longest=n, vocabulary=257), order=n, unseen=0.01) for n in LENGTHS
     ]
     return Mixture([Reader(Memory("outer-product"), order=1, width=64), *tables])
 
 
-def rows(count: int = 16384) -> list[dict[str, Any]]:
+def rows(count: int = 4096) -> list[dict[str, Any]]:
     """Return a row a coder for the first `count` bytes of the text."""
     text = resources.files("assocmem.experiments").joinpath("genesis.txt").read_bytes()[:count]
     began = time.perf_counter()
@@ -59,7 +59,7 @@ def rows(count: int = 16384) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--bytes", type=int, default=16384)
+    parser.add_argument("--bytes", type=int, default=4096)
     given = parser.parse_args()
     table = rows(given.bytes)
     print(json.dumps(table) if given.json else "\n".join(map(str, table)))

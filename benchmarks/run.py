@@ -236,7 +236,7 @@ BENCHMARKS = {
     "sparse_slots": Benchmark("sparse_slots.rows()", "sparse_slots.rows(256, 16, 3)", slot_lines),
     "mapped_slots": Benchmark("mapped_slots.rows()", "mapped_slots.rows(200_000)", mapped_lines),
     "scan": Benchmark("scan.rows()", "scan.rows(tokens=1024, repeats=3)", scan_lines),
-    "lossless": Benchmark("lossless.rows()", "lossless.rows(1024)", lossless_lines),
+    "lossless": Benchmark("lossless.rows()", "lossless.rows(512)", lossless_lines),
     "page_latency": Benchmark(
         f"page_latency.measure(30, {CHROMIUM!r})", f"page_latency.measure(5, {CHROMIUM!r})", page_lines
     ),
