@@ -12,6 +12,7 @@ from assocmem import Results, Store, compare, make_store
 from assocmem.contract.errors import FileFormatError, InputError, UnknownNameError
 from assocmem.lab import compare as comparing
 from assocmem.lab.capacity import capacity
+from assocmem.lab.plan import labelled
 from assocmem.stores import entry
 
 RULES, WIDTHS = ["outer-product", "relu", "squared-relu"], [8, 16]
@@ -259,3 +260,36 @@ def test_chosen_settings_are_columns_and_made_stores_keep_theirs():
         [made, ("mine", lambda keys, values, queries: queries @ keys.T @ values)], 16, quick=True, workers=1
     )
     assert [row["label"] for row in named] == ["w3", "mine"]
+
+
+def test_a_rule_whose_constants_helpers_or_closure_changed_is_measured_anew(monkeypatch, tmp_path):
+    def to_the(power):
+        return lambda keys, values, queries: (queries @ keys.T) ** power @ values
+
+    first = compare([("rule", to_the(1))], 16, **QUICK)
+    same, other = (compare([("rule", to_the(power))], 16, extend=first, **QUICK) for power in (1, 3))
+    assert same.value == first.value
+    assert other.value > 5 * first.value
+    assert "rule is not what it was" in " ".join(other.words)
+    text = "POWER = {}\ndef rule(keys, values, queries):\n    return (queries @ keys.T) ** POWER @ values\n"
+    marks = []
+    for power in (1, 3):
+        (tmp_path / f"mine{power}.py").write_text(text.format(power))
+        monkeypatch.syspath_prepend(str(tmp_path))
+        marks.append(comparing.code_of(labelled(f"mine{power}:rule")))
+    assert marks[0] != marks[1]
+
+
+def test_a_saved_comparison_with_a_damaged_row_is_refused():
+    found = compare(["relu"], 8, **QUICK)
+    for row in ({"label": "relu"}, {"label": "relu", "d_k": "eight", "cosine": 1.0}):
+        with pytest.raises(FileFormatError, match="its row 0 has no label, d_k and cosine"):
+            compare(["relu"], 8, extend=Results(found.name, (row,), found.header), **QUICK)
+    with pytest.raises(InputError, match="is no comparison"):
+        compare(["relu"], 8, extend=Results(found.name, found.rows, {"config": 5}), **QUICK)
+
+
+def test_why_a_capacity_is_missing_is_printed_also_where_all_are():
+    found = compare(["relu"], 16, largest=4, **QUICK)
+    assert "not reached below M = 4" in " ".join(str(found).split())
+    assert "(1 cell)" in str(found)

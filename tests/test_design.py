@@ -300,3 +300,16 @@ def test_a_design_for_heads_draws_the_sharpness_of_each():
     told = [row for rows in drawn["datasets"].values() for row in rows if row.get("quantity") == "sharpness"]
     assert {row["label"] for row in told} == {"given keys, head = 0", "given keys, head = 1"}
     assert all(row["value"] > 0 for row in told)
+
+
+def test_rows_that_no_more_can_be_like_are_told_of():
+    with np.errstate(all="raise"):
+        even = " ".join(assocmem.design(keys=np.eye(16), n_memories=1000, rules=(), workers=1).words)
+    assert "overlap less than independent rows of their width can" in even
+    usual = assocmem.design(keys=stream(1, "keys").standard_normal((200, 16)), n_memories=1000, rules=(), workers=1)
+    assert "overlap less than" not in " ".join(usual.words)
+    equal = " ".join(assocmem.design(keys=np.ones((20, 8)), n_memories=1000, rules=(), workers=1).words)
+    assert "No sharpness serves" in equal
+    assert "for 100% of queries" in equal
+    with pytest.raises(InputError, match="none asks for any"):
+        assocmem.design(keys=np.eye(8), queries=np.eye(8), targets=-np.ones(8, int), n_memories=1000, workers=1)

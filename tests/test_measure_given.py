@@ -343,3 +343,14 @@ def test_a_store_that_fails_has_no_capacity_and_a_law_that_fails_ends_the_run():
     assert "DeltaNet diverged at pair" in found["reason"]
     with pytest.raises(InputError, match="the law of `strength` must stay in its range"):
         measure(keys, stores=["delta-net"], normalise=True, extras={"strength": 5}, workers=1)
+
+
+def test_keys_at_the_edge_of_what_can_be_measured_are_told_of_in_words():
+    keys = drawn("edge", shape=(64, 8))
+    with pytest.raises(InputError, match="hide every row from every query"):
+        measure(keys, drop=list(range(64)), workers=1)
+    zero = np.vstack([keys, np.zeros(8)])
+    words = measure(zero, stores=["outer-product"], workers=1).words[-1]
+    assert "(these at most 2 by rms)" in words  # the zero row recalls nothing, so that the rms ratio is infinite
+    tiny = measure(keys * 1e-200, stores=["outer-product"], workers=1).capacities[0]
+    assert tiny["theory"] == pytest.approx(measure(keys, stores=["outer-product"], workers=1).capacities[0]["theory"])

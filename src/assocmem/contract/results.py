@@ -218,7 +218,11 @@ class Results:
             found = zip(self.header["table"], wanted, strict=True)
             there = [(name, {str(row.get(column)) for row in rows}) for name, column in found]
             return tuple(
-                name for name, told in there if len(told) > 1 or ((len(rows) == 1 or name in OWN) and told != {"None"})
+                name
+                for name, told in there
+                if len(told) > 1
+                or ((len(rows) == 1 or name in OWN) and told != {"None"})
+                or (name == "value" and any(row.get("reason") for row in rows))
             )
         names = [name for name in self.columns if name in COLUMNS and name not in _WORDS_OF_A_ROW]
         told = [name for name in names if name == "value" or len({str(row.get(name)) for row in rows}) > 1]

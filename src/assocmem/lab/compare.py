@@ -11,6 +11,7 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -18,10 +19,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from assocmem.contract.columns import meanings
-from assocmem.contract.errors import AssocmemError, InputError, place_of
+from assocmem.contract.errors import AssocmemError, FileFormatError, InputError, place_of
 from assocmem.contract.estimate import Estimate
 from assocmem.contract.files import claimed
-from assocmem.contract.numbers import checked_cosine, interval, is_whole, number
+from assocmem.contract.numbers import checked_cosine, interval, is_number, is_whole, number
 from assocmem.contract.results import TABLES, Results, Row, as_json, header_for, plain, setting
 from assocmem.contract.settings import offered, settings_of
 from assocmem.contract.store import Store
@@ -318,13 +319,32 @@ def code_of(one: LabelledStore, extras: Extras = NO_EXTRAS) -> str:
     given = taken_by([one.store], extras)
     parts += [in_words(one.store, given)] if given else []
     for part in [kind, *values.values(), *given.values()]:
-        code = getattr(part, "func", part)
-        if callable(code) and not str(getattr(code, "__module__", "")).startswith("assocmem."):
-            try:
-                parts.append(inspect.getsource(code))
-            except (OSError, TypeError):
-                parts.append(str(getattr(code, "__qualname__", "")))
+        parts += _written(getattr(part, "func", part))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _written(code: Any) -> list[str]:
+    """Return the text of a user's code: its module, what it closes over, and the numbers and functions it names."""
+    if not callable(code) or str(getattr(code, "__module__", "")).startswith("assocmem."):
+        return []
+    found = [str(getattr(code, "__qualname__", ""))]
+    for what in (code, inspect.getmodule(code)):
+        with suppress(OSError, TypeError):
+            found.append(inspect.getsource(what))  # type: ignore[arg-type]
+    if inspect.isfunction(code):
+        named = inspect.getclosurevars(code)
+        for name, value in sorted({**named.nonlocals, **named.globals}.items()):
+            with suppress(OSError, TypeError):
+                told = inspect.getsource(value) if inspect.isfunction(value) else repr(value)
+                found.append(f"{name} = {told}" if inspect.isfunction(value) or _plainly_told(value) else name)
+    return found
+
+
+def _plainly_told(value: Any) -> bool:
+    """Say whether the text of a value is all of it, and the same in every run."""
+    if isinstance(value, tuple | list):
+        return all(map(_plainly_told, value))
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes)
 
 
 # ---------------------------------------------------------------------- one cell
@@ -404,7 +424,8 @@ def _saved(folder: Path | None, extend: Results | str | os.PathLike[str] | None,
     if path is not None and path.exists():
         found.append((Results.load(path), str(path)))
     for earlier, where in found:
-        before, now = (earlier.header.get("config") or {}).get("how"), how.told()
+        config, now = earlier.header.get("config"), how.told()
+        before = config.get("how") if isinstance(config, Mapping) else None
         if not isinstance(before, Mapping):
             raise InputError(f"{where} is no comparison, so that it cannot be extended: {earlier!r}.")
         for name in ("quantity", "seed", *COUNTS[how.quantity]):
@@ -413,6 +434,9 @@ def _saved(folder: Path | None, extend: Results | str | os.PathLike[str] | None,
                     f"{where} was measured with {name} = {before.get(name)}, and this asks for {value}: ask for the "
                     "same, or keep this comparison elsewhere."
                 )
+        for i, row in enumerate(earlier):
+            if not (isinstance(row.get("label"), str) and is_whole(row.get("d_k")) and is_number(row.get("cosine"))):
+                raise FileFormatError(f"{where} is damaged: its row {i} has no label, d_k and cosine.")
     rows: dict[Place, list[Row]] = {}
     for earlier, _ in found:
         rows |= {place: [row for row in earlier if _place(row) == place] for place in map(_place, earlier)}
@@ -468,6 +492,7 @@ def _sentence(rows: Sequence[Row], places: Sequence[Place], how: How) -> str:
     failed = sum(not row.get("n_trials") for row in rows)
     return (
         f"{stores} store{'s' * (stores != 1)} at d_k = {', '.join(map(str, widths))}, query cosine "
-        f"{', '.join(f'{c:g}' for c in cosines)} ({len(places)} cells): {what}; random unit keys, seed {how.seed}, "
+        f"{', '.join(f'{c:g}' for c in cosines)} ({len(places)} cell{'s' * (len(places) != 1)}): {what}; "
+        f"random unit keys, seed {how.seed}, "
         f"95 % intervals over trials{f'; {failed} cells failed, see the reasons' if failed else ''}."
     )

@@ -24,6 +24,8 @@ from assocmem.theory import design as uniform_design
 CONTEXT_RULES = (*RULES, SSMAX)
 WORST = 3
 """Heads that a summary names."""
+EVEN = 2.0
+"""Effective dimension over width beyond which rows are no independent ones."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,11 @@ def design(
     shapes = [key_geometry(one.keys) for one in rows]
     summary = summed_up(table)
     drawn = len(rows[0].queries) < there
+    even = [f" of head {name}" * bool(name) for name, one in zip(names, shapes, strict=True) if _too_even(one)]
     words = [
         *_words(table, summary, shapes, task, values is not None, len(rows[0].queries), drawn),
         *_warned(names, [one.warnings for one in found]),
+        *_too_good(even),
     ]
     return KeysDesign(tuple(table), tuple(summary), tuple(words))
 
@@ -172,13 +176,18 @@ def _rows_of(
     if not is_whole(asked):
         raise InputError(f"`asked` must be a whole number >= 1; got {asked!r}.")
     m = heads.rows.queries.shape[-2]
+    if not isinstance(heads.rows.target, str) and heads.rows.target is not None and np.max(heads.rows.target) < 0:
+        raise InputError("`targets` must name a row for some of the queries; here none asks for any.")
     chosen = np.sort(stream(seed, "asked").permutation(m)[:asked])
     rows = []
     for i, name in enumerate(heads.names):
         one, _ = heads.prepared(i, "raw", normalise=normalise)
         lengths = [float(np.linalg.norm(np.asarray(x, np.float64), axis=1).mean()) for x in (one.keys, one.queries)]
         if not all(lengths):
-            raise InputError(f"`keys` and `queries`{f' of head {name}' * bool(name)} must not all be zero.")
+            of = f" of head {name}" * bool(name)
+            raise InputError(
+                f"`keys` and `queries`{of} must not all be zero, nor so small that their lengths underflow."
+            )
         rows.append(replace(
             one, queries=one.queries[chosen], target=one.targets()[chosen], activation=None,
             scaling=1 / math.prod(lengths),
@@ -279,7 +288,8 @@ def _explained(needed: Row, served: Sequence[Row]) -> list[str]:
     kind = "exactly" if served[0]["theory_exact"] else "approximately"
     return [
         f"Normal keys with the same mean and covariance would {kind} {' and '.join(told)}: so much of the distance "
-        "from uniform keys is the mean's and the spectrum's, the rest the shape of their law."
+        "from uniform keys is the mean's and the spectrum's, the rest the shape of their law"
+        f"{'' if served[0]['theory_exact'] else ', or what the approximation misses'}."
     ]
 
 
@@ -305,6 +315,18 @@ def _span(numbers: Sequence[float]) -> str:
         return "unknown"
     low, high = f"{min(numbers):.3g}", f"{max(numbers):.3g}"
     return low if low == high else f"{low} to {high}"
+
+
+def _too_good(heads: Sequence[str]) -> list[str]:
+    return [
+        f"Warning: the rows{' and'.join(heads)} overlap less than independent rows of their width can: more of them "
+        "would overlap more, so that what is extrapolated is too good."
+    ] * bool(heads)
+
+
+def _too_even(found: Geometry) -> bool:
+    """Say whether rows overlap less than independent ones would, as orthonormal rows do."""
+    return found.n > 2 and (found.effective_dimension is None or found.effective_dimension > EVEN * found.d)
 
 
 def _warned(names: Sequence[str], warnings: Sequence[Mapping[str, str]]) -> list[str]:

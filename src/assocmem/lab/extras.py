@@ -151,7 +151,10 @@ def _rising(numbers: Any) -> bool:
 
 def _called(extra: Extra, how: Any, keys: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     try:
-        rows = np.asarray(how(keys + 0), dtype=np.float64)
+        given = np.asarray(how(keys + 0))
+        if np.iscomplexobj(given):
+            raise ValueError("it gave complex ones")
+        rows = given.astype(np.float64)
         return np.broadcast_to(rows, shape)
     except AssocmemError:
         raise

@@ -290,10 +290,10 @@ class _Head:
         beta = usual if not wanted.beta else wanted.beta
         copies = equal_rows(np.asarray(self.rows.keys))
         if len(copies):
-            alone = replace(self.rows, drop=copies.tolist()).ratios(beta).over_queries()
             n = self.rows.keys.shape[0] - len(copies)
-            everything = self.rows.ratios(beta).over_queries()
-            left = float(alone.log_mean_square(n)[0] - everything.log_mean_square(self.seen)[0])
+            everything = self.rows.ratios(beta).over_queries().log_mean_square(self.seen)[0]
+            alone = replace(self.rows, drop=copies.tolist())
+            left = -math.inf if n < 2 else float(alone.ratios(beta).over_queries().log_mean_square(n)[0] - everything)
             yield "copies", copies_words(self.rows, 1.0 - min(1.0, math.exp(min(left, 0.0))), len(copies))
         words = carried_words(found[0], self.known[2 * usual][0])
         if not words and beta != usual:
@@ -308,12 +308,19 @@ def spectrum_of(keys: Any) -> dict[str, Any]:
 
     normalise: whether all keys have one length; power: the mean squared length.
     """
+    scale = float(np.abs(keys).max()) or 1.0
+    keys = keys / scale
     lengths = np.linalg.norm(keys, axis=1)
     mean = keys.mean(axis=0)
     values, axes = np.linalg.eigh(np.cov(keys, rowvar=False).reshape(keys.shape[1], -1))
     values = np.where(values > 1e-12 * max(values[-1], 0.0), values, 0.0)
     alike = float(lengths.std()) < 1e-6 * float(lengths.mean())
-    return {"eigenvalues": values, "mean": mean @ axes, "normalise": alike, "power": float(np.mean(lengths**2))}
+    return {
+        "eigenvalues": values,
+        "mean": mean @ axes,
+        "normalise": alike,
+        "power": float(np.mean(lengths**2)) * scale**2,
+    }
 
 
 def _excess(found: RowRatios, memories: float, aim: float) -> float:

@@ -250,7 +250,7 @@ def measure(
                 curve += rows
                 capacities.append(capacity)
     prepared = [one for one, _, _ in done]
-    words = _words(prepared, beta is not None) + _expected(capacities)
+    words = _words(prepared, beta is not None) + _expected(capacities, curve)
     if how["fit"]:
         whitened = max((one.fitted.rank for one in prepared if one.kind == "whitened"), default=0)
         words.append(set_aside(how["fit"], n, whitened, kinds))
@@ -280,25 +280,31 @@ def _words(prepared: Sequence[Prepared], told: bool) -> list[str]:
     return [sentence for heads in by_kind.values() for sentence in gathered(*zip(*heads, strict=True))]
 
 
-def _expected(capacities: Sequence[Row]) -> list[str]:
+def _expected(capacities: Sequence[Row], curve: Sequence[Row]) -> list[str]:
     """Return what theory says of normal keys with the mean and the covariance of the given ones, a sentence a head."""
     words, heads = [], len({row["name"] for row in capacities})
-    for (name, kind), rows in groupby(capacities, key=lambda row: (row["name"], row["preparation"])):
-        told = [
-            f"{r['label']} {number(r['theory'])} (these {_reached(r)} by rms)"
-            for r in rows
-            if r.get("theory") is not None
-        ]
+    farthest = {_place(row): row["rms"] for row in curve}  # the largest M comes last
+
+    def reached(row: Row) -> str:
+        if row["rms"] is not None:
+            return number(row["rms"])
+        last = farthest.get(_place(row))
+        return f"over {number(row['largest_m'])}" if last is not None and last <= row["threshold"] else "at most 2"
+
+    for (name, kind), found in groupby(capacities, key=lambda row: (row["name"], row["preparation"])):
+        rows = [row for row in found if row.get("theory") is not None]
+        told = [f"{row['label']} {number(row['theory'])} (these {reached(row)} by rms)" for row in rows]
+        missed = "" if all(row["theory_exact"] for row in rows) else ", or what an approximation misses"
         if told:
             words.append(
                 f"{f'Head {name}, {kind}' if heads > 1 else kind.capitalize()} keys: by theory, normal ones with their "
-                f"mean and covariance would hold {', '.join(told)}. What differs is the shape of their law."
+                f"mean and covariance would hold {', '.join(told)}. What differs is the shape of their law{missed}."
             )
     return words
 
 
-def _reached(row: Row) -> str:
-    return f"over {number(row['largest_m'])}" if row["rms"] is None else number(row["rms"])
+def _place(row: Row) -> tuple[str, str, str]:
+    return row["name"], row["preparation"], row["label"]
 
 
 # ---------------------------------------------------------------------- what a user asks for
@@ -380,6 +386,8 @@ def _rows_to_fit(rows: int, fit_share: float, kinds: Sequence[Kind]) -> int:
 
 def _memories_of(memories: list[Any] | None, largest: int | None, rows: int) -> list[int]:
     """Return the M to measure, at most as many as there are rows, by default up to `largest`."""
+    if rows < 1:
+        raise InputError("`mask`, `window` and `drop` hide every row from every query; nothing is left to measure.")
     if memories is None:
         if largest is not None and not is_whole(largest, 2):
             raise InputError(f"`largest` must be a whole number >= 2; got {largest!r}.")

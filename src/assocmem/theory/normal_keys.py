@@ -217,9 +217,10 @@ def log_mean_exp_of_cosine(t: float, law: NormalKeys) -> LogValue | str:
 
     def place(p: float) -> tuple[float, float, float]:
         """P at p, and the m with m Q(m) = -p P(p), for which F's slopes have the right quotient; Q there."""
-        first = float(np.sum(0.5 * c / (1 - c * p) + squares / (1 - c * p) ** 2))
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            first = float(np.sum(0.5 * c / (1 - c * p) + squares / (1 - c * p) ** 2))
         other = 0.0 if p == 0 else _other_side(p * first, c)
-        return first, other, float(np.sum(0.5 * c / (1 + c * other)))
+        return first, other, float(np.sum(0.5 * c[c > 0] / (1 + c[c > 0] * other)))
 
     def excess(share: float) -> float:
         p = share * widest
