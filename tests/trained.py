@@ -99,12 +99,17 @@ def smollm2() -> Path:
 
 @functools.cache
 def live_smollm2() -> Any:
-    """Return SmolLM2 loaded into transformers, once a process (half a minute); or skip the test."""
+    """Return SmolLM2 loaded into transformers, once a process; or skip the test.
+
+    transformers parses the file three times and names its tensors at every layer: here once, in half the time.
+    """
     from assocmem.models.tracing import load_live
 
-    for module in ("transformers", "accelerate", "gguf"):
-        needed(module)
-    return load_live(smollm2(), head=True)
+    gguf, *_ = map(needed, ("gguf", "transformers", "accelerate"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("GGUFReader", "get_tensor_name_map"):
+            patch.setattr(gguf, name, functools.cache(getattr(gguf, name)))
+        return load_live(smollm2(), head=True)
 
 
 def minilm() -> Path:
