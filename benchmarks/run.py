@@ -119,6 +119,30 @@ def scan_lines(rows: list[dict[str, Any]]) -> list[Line]:
     return lines
 
 
+def fused_lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of `fused_attention.py`."""
+    lines = []
+    for row in rows:
+        of, times = f"{row['what']}, T = {row['tokens']}, 8 heads", row["times_as_fast"]
+        ours, other, busy = 1e3 * row["seconds"], 1e3 * row["torch_seconds"], row.get("times_as_fast_busy")
+        text = f"{ours:.1f} ms, torch's fused attention {other:.1f} ms: {times:.2f} times as fast"
+        lines.append(Line.held("torch arrays", of, text, "at least 0.9 times", times >= 0.9))
+        if busy is not None:
+            text = f"{busy:.2f} times as fast beside two busy processes"
+            lines.append(Line.held("torch arrays", of, text, "at least 0.8 times", busy >= 0.8))
+    return lines
+
+
+def least_squares_lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of `least_squares_scan.py`."""
+    lines = []
+    for row in rows:
+        of = f"optimal-linear, T = {row['tokens']}, {row['heads']} heads, {row['dtype']}: {1e3 * row['seconds']:.0f} ms"
+        times = row["times_loop"]
+        lines.append(Line.held("scan", of, f"{times:.0f} times the loop", "at least 50 times", times >= 50))
+    return lines
+
+
 def page_lines(data: list[Any]) -> list[Line]:
     """Return the lines of `page_latency.py`."""
     first, cases = data
@@ -237,6 +261,12 @@ BENCHMARKS = {
     "mapped_slots": Benchmark("mapped_slots.rows()", "mapped_slots.rows(200_000)", mapped_lines),
     "scan": Benchmark("scan.rows()", "scan.rows(tokens=1024, repeats=3)", scan_lines),
     "lossless": Benchmark("lossless.rows()", "lossless.rows(512)", lossless_lines),
+    "fused_attention": Benchmark(
+        "fused_attention.rows()", "fused_attention.rows((256,), 3, under_load=False)", fused_lines
+    ),
+    "least_squares_scan": Benchmark(
+        "least_squares_scan.rows()", "least_squares_scan.rows(128, 1)", least_squares_lines
+    ),
     "page_latency": Benchmark(
         f"page_latency.measure(30, {CHROMIUM!r})", f"page_latency.measure(5, {CHROMIUM!r})", page_lines
     ),

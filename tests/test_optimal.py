@@ -10,6 +10,7 @@ import pytest
 from assocmem.contract.arrays import to_numpy
 from assocmem.contract.errors import IllConditionedWarning, RecallOverflowError
 from assocmem.kernels import least_squares as lstsq
+from assocmem.stores import optimal
 from assocmem.stores.optimal import OptimalLinear
 from batches import LIBRARIES
 from batches import drawn_pairs as drawn
@@ -354,3 +355,41 @@ def test_directions_that_half_precision_holds_stay():
     keys = torch.diag(torch.tensor([1.0, 0.25, 2**-5])).to(torch.bfloat16)
     assert STORE.rank(written(keys, keys)) == 3
     assert STORE.rank(written(keys / 2 ** torch.tensor([[0], [0], [2]]), keys)) == 2
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_a_scan_is_the_loop_where_blocks_do_and_where_keys_depend_on_each_other(ridge, library, monkeypatch):
+    xp, store, found = pytest.importorskip(library), OptimalLinear(ridge), []
+    through = optimal.least_squares_scan
+    monkeypatch.setattr(optimal, "least_squares_scan", lambda *a, **k: found.append(through(*a, **k)) or found[-1])
+    keys, values = drawn(4, 40, 6, batch=(2,))
+    queries = np.random.default_rng(2).normal(size=keys.shape)
+    nearly = keys.copy()
+    nearly[0, 20:] = keys[0, 19] + 1e-9 * keys[0, 20:]
+    twice = keys.copy()
+    twice[1, 3] = keys[1, 1]
+    for case, blocks in ((keys, "all"), (nearly, "all"), (twice, "some"), (0 * keys, "none")):
+        k, v, x = (xp.asarray(a) for a in (case, values, queries))
+        for old, read in ((0, "after"), (0, "before"), (3, "after"), (17, "before")):
+            state = written(k[:, :old, :], v[:, :old, :], store=store) if old else store.empty(6, 3, batch=(2,), like=k)
+            rest = [a[:, old:, :] for a in (k, v, x)]
+            found.clear()
+            after, out = store.scan(state, *rest, read=read)
+            slow, want = store._loop(state, *rest, read, {})
+            np.testing.assert_allclose(to_numpy(out), to_numpy(want), rtol=1e-9, atol=1e-10)
+            np.testing.assert_allclose(to_numpy(store.solution(after)), to_numpy(store.solution(slow)), atol=1e-10)
+            taken = [block is not None for block, _ in found]
+            assert after.n == slow.n == 40
+            assert all(taken) if blocks == "all" else not any(taken) if blocks == "none" else True
+            other = store.scan(state, *rest, read="before" if read == "after" else "after")[1]
+            assert blocks == "none" or np.abs(to_numpy(other) - to_numpy(want)).max() > 1e-3
+
+
+def test_a_scan_of_single_precision_is_as_near_as_its_loop():
+    keys, values = (a.astype(np.float32) for a in drawn(5, 70, 24, batch=(2,)))
+    out = STORE.scan(STORE.empty(24, 3, batch=(2,)), keys, values, keys)[1]
+    exact = STORE._loop(
+        STORE.empty(24, 3, batch=(2,)), *(a.astype(np.float64) for a in (keys, values, keys)), "after", {}
+    )
+    assert np.abs(out - exact[1]).max() < 1e-5

@@ -18,7 +18,7 @@ from assocmem import make_store
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.numbers import stream
 from assocmem.contract.recall import merge
-from assocmem.kernels import attention, blockwise
+from assocmem.kernels import attention, blockwise, torch_attention
 from assocmem.kernels import compute as threads
 from assocmem.kernels import fused_attention as threaded
 from assocmem.kernels.argmax import exact_similarities
@@ -630,3 +630,94 @@ def test_an_error_in_one_thread_ends_the_others(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(MemoryError, match="no room"):
         threaded.attend(*pairs(200_000, 8, 8, 3, np.float32), 1.0)
     assert len(begun) <= 3
+
+
+# ---------------------------------------------------------------------- torch's fused kernel
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the calls of torch's kernel that gave a recall, masks cut into blocks of a few rows."""
+    pytest.importorskip("torch")
+    kept: list[Any] = []
+    through = attention._fused
+
+    def fused(*asked: Any) -> Any:
+        found = through(*asked)
+        kept.extend([] if found is None else [found])
+        return found
+
+    monkeypatch.setattr(attention, "_fused", fused)
+    monkeypatch.setattr(torch_attention, "BIAS_NUMBERS", 60)
+    return kept
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("policy", [Constant(1.3), Constant(0.0), LogN(4)])
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3), (1, 2, 2)])
+def test_torch_goes_through_its_kernel_and_recalls_as_numpy_does(
+    batch: Any, policy: Any, dtype: Any, kernel: Any
+) -> None:
+    import torch
+
+    store = SoftmaxAttention(policy)
+    given = pairs(11, 4, 4, 11, dtype, batch)
+    rng = stream(2, "kernel masks")
+    masks = [None, rng.random((*batch, 11, 11)) < 0.4, rng.random((11, 11)) < 0.4]
+    for mask in masks[1:]:
+        mask[..., 3, :] = False
+    close = {"rtol": 2e-5 if dtype == np.float32 else 1e-12, "atol": 1e-6 if dtype == np.float32 else 1e-13}
+    states = [written(store, *(xp.asarray(a) for a in given[:2])) for xp in (np, torch)]
+    for mask in masks:
+        seen = [None, None] if mask is None else [mask, torch.asarray(mask)]
+        want, got = (
+            store.ask(state, xp.asarray(given[2]), mask=m, want="mass", n_total=11)
+            for state, m, xp in zip(states, seen, (np, torch), strict=True)
+        )
+        np.testing.assert_allclose(got.values, want.values, **close)
+        np.testing.assert_allclose(got.mass.log, want.mass.log, **close)
+    half = [written(store, *(xp.asarray(a[..., :4, :]) for a in given[:2])) for xp in (np, torch)]
+    empty = [store.empty(4, 4, batch=batch, like=xp.asarray(given[0])) for xp in (np, torch)]
+    for (old, new), read in itertools.product(((empty[0], empty[1]), (half[0], half[1])), ("after", "before")):
+        rows = [a[..., int(old.n) :, :] for a in given]
+        want, got = store.scan(old, *rows, read=read)[1], store.scan(new, *map(torch.asarray, rows), read=read)[1]
+        np.testing.assert_allclose(got, want, **close)
+        wrong = store.scan(new, *map(torch.asarray, rows), read="after" if read == "before" else "before")[1]
+        assert np.abs(wrong.numpy() - want).max() > 1e-2
+    assert len(kernel) == 11
+
+
+@pytest.mark.parametrize("scale", [1.0, -1.0])
+def test_what_the_kernel_cannot_hold_is_recalled_by_blocks(scale: float, kernel: Any) -> None:
+    import torch
+
+    keys, values, queries = (torch.asarray(a) for a in pairs(9, 4, 4, 5, np.float32))
+    keys, queries = scale * abs(keys), abs(queries)
+    for beta in (3e3, 1e36, 1e38):
+        store = SoftmaxAttention(beta)
+        want = store.recall(written(store, keys.double(), values.double()), queries.double())
+        kernel.clear()
+        np.testing.assert_allclose(store.recall(written(store, keys, values), queries), want, rtol=1e-5, atol=1e-6)
+        assert not kernel
+    with pytest.raises(RecallOverflowError):
+        store.recall(written(store, 1e200 * keys.double(), values.double()), 1e200 * queries.double())
+
+
+def test_derivatives_through_the_kernel_are_right_twice(kernel: Any) -> None:
+    import torch
+
+    store = SoftmaxAttention(1.3)
+    inputs = [torch.asarray(a).requires_grad_() for a in pairs(5, 3, 3, 5)]
+    mask = torch.asarray(stream(1, "kernel gradient mask").random((5, 5)) < 0.6)
+    mask[1] = False
+
+    def recall(keys: Any, values: Any, queries: Any) -> Any:
+        state = written(store, keys, values)
+        return (
+            store.recall(state, queries), store.recall(state, queries, mask=mask),
+            store.scan(store.empty(3, 3), keys, values, queries)[1],
+        )  # fmt: skip
+
+    assert torch.autograd.gradcheck(recall, inputs)
+    assert torch.autograd.gradgradcheck(recall, inputs)
+    assert kernel

@@ -137,12 +137,19 @@ def dtype_name(dtype: DType) -> str:
 
 
 def all_finite(x: Array, xp: Namespace) -> bool:
-    """Say whether `x` holds neither NaN nor infinity; a sum of squares shows it fastest where memory is contiguous."""
-    if type(x) is np.ndarray and x.size > 4096 and x.flags.c_contiguous and x.dtype.kind == "f" and x.itemsize > 2:
-        flat = x.reshape(-1)
-        if math.isfinite(np.vdot(flat, flat)):
-            return True
-    return quickly_finite(x) or not xp.isdtype(x.dtype, "real floating") or bool(xp.all(xp.isfinite(x)))
+    """Say whether `x` holds neither NaN nor infinity: one pass, as a finite sum shows it."""
+    if quickly_finite(x) or not xp.isdtype(x.dtype, "real floating"):
+        return True
+    if array_api_compat.is_torch_array(x) and x.device.type == "cpu":
+        # In one thread, as NumPy goes through it, nothing waits for a neighbour that keeps the other cores busy.
+        x, xp = to_numpy(x), np
+    with np.errstate(all="ignore"):
+        if type(x) is np.ndarray and x.flags.c_contiguous and x.dtype.itemsize > 2:
+            total = np.vdot(x.reshape(-1), x.reshape(-1))
+        else:
+            total = xp.sum(x)
+        # Finite numbers whose sum overflows are looked at one by one.
+        return math.isfinite(float(total)) or bool(xp.all(xp.isfinite(x)))
 
 
 def quickly_finite(*arrays: Array) -> bool:
@@ -295,8 +302,13 @@ def carries_gradient(x: Array) -> bool:
     """Say whether derivatives are being recorded for `x`: in reverse mode, in forward mode or by torch.func."""
     if type(x) is np.ndarray or not array_api_compat.is_torch_array(x):
         return False
+    return bool(x.requires_grad) or carries_tangent(x)
+
+
+def carries_tangent(x: Array) -> bool:
+    """Say whether derivatives of a torch array are being recorded in forward mode or by torch.func."""
     torch = sys.modules["torch"]
-    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
+    if torch._C._functorch.is_functorch_wrapped_tensor(x):
         return True
     return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 

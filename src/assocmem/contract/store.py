@@ -518,8 +518,8 @@ class Store(WithSettings, ABC):
         """Return the state after all pairs, and the recalls after (or before) each, in the form that the store has."""
         way = self.capabilities.scan
         if way == "own":
-            arrays, out = self.scanned(state, keys, values, queries, read, extras)
-            return state.after(arrays, state.n + int(keys.shape[-2])), out
+            found, out = self.scanned(state, keys, values, queries, read, extras)
+            return found if isinstance(found, State) else state.after(found, state.n + int(keys.shape[-2])), out
         if way == "causal":
             ask = replace(self._plain_ask(), visible=Causal(state.n + (1 if read == "after" else 0)))
             state = self._write(state, keys, values, extras)
@@ -539,7 +539,7 @@ class Store(WithSettings, ABC):
 
     def scanned(
         self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
-    ) -> tuple[Mapping[str, Array], Array]:
+    ) -> tuple[Mapping[str, Array] | State, Array]:
         """Return the arrays after all pairs, and the recalls after (or before) each: a family's own form of `scan`.
 
         Parameters
@@ -549,7 +549,7 @@ class Store(WithSettings, ABC):
 
         Returns
         -------
-        arrays : mapping
+        arrays : mapping or State
             As `put` gives them.
         recalls : array (*batch, n, d_v)
             In the state's dtype.

@@ -16,6 +16,7 @@ from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, DType, Namespace
 from assocmem.contract.recall import Mass, Recall, Visible
 from assocmem.kernels import fused_attention as threaded
+from assocmem.kernels import torch_attention as fused
 from assocmem.kernels.argmax import argmax, argmax_weights, logit_overflow
 from assocmem.kernels.blockwise import Tile, in_dtype, item_count, mask_of, tiles, working_dtype
 
@@ -30,7 +31,9 @@ Beta: TypeAlias = "float | np.ndarray[Any, np.dtype[np.float64]]"
 """Sharpness >= 0: one number, or one for each query, broadcasting to (..., m)."""
 
 
-def attend(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visible = None) -> Recall:
+def attend(
+    keys: Array, values: Array, queries: Array, beta: Beta, visible: Visible = None, *, mass: bool = True
+) -> Recall:
     """Return softmax attention of each query over the pairs that it sees, with the log of the weights' sum.
 
     Parameters
@@ -38,10 +41,11 @@ def attend(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visi
     keys (*batch, n, d_k), values (*batch, n, d_v), queries (..., m, d_k): arrays of one library.
     beta: sharpness >= 0, one number or one for each query; inf anywhere means inf for every query.
     visible: which pairs a query sees; one that sees none gets zeros and log mass -inf.
+    mass: whether it is wanted; without it torch's fused kernel does for arrays that carry gradients too.
 
     Returns values (..., m, d_v) in at least float32 and their mass in float64, by the rule "largest" at beta = inf.
-    Working memory: some megabytes, whatever
-    n and m are. Raises RecallOverflowError where logits leave the range of float64. Cost: n m (d_k + d_v).
+    Working memory: some megabytes, whatever n and m are. Raises RecallOverflowError where logits leave the range of
+    float64. Cost: n m (d_k + d_v).
 
     >>> keys, values = np.eye(2), np.array([[1.0], [3.0]])
     >>> attend(keys, values, keys[:1], 0.0).values.tolist(), attend(keys, values, keys[:1], np.inf).values.tolist()
@@ -50,6 +54,10 @@ def attend(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visi
     with np.errstate(all="ignore"):
         if np.any(np.isinf(beta)):
             return _in_blocks(keys, values, queries, None, visible)
+        if fused.suits(keys, values, queries) and not (mass and any(map(ar.carries_gradient, (keys, values, queries)))):
+            found = _fused(keys, values, queries, beta, visible)
+            if found is not None:
+                return found
         if visible is None and _suits_threads(keys, values, queries):
             if keys.ndim > 2:
                 return _each_item(keys, values, queries, beta)
@@ -134,6 +142,30 @@ def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> tuple
         found.output[redo] = again.values
         found.shift[redo], found.share[redo] = again.mass.peak, again.mass.share
     return found.output.reshape(*lead, -1), found.shift.reshape(lead), found.share.reshape(lead)
+
+
+# ---------------------------------------------------------------------- torch: its fused kernel
+
+
+def _fused(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visible) -> Recall | None:
+    """Return the recall by torch's kernel, None where its logits or sums are not safe in their dtype."""
+    xp, scale = ar.namespace(keys), 1.0
+    if np.ndim(beta) == 0 and beta:
+        scale = float(beta)
+    else:  # a scale of 0 makes NaN of what the kernel hides
+        queries = _scaled(queries, beta, queries.dtype, xp)
+    found = fused.attend(keys, values, queries, scale, visible, lambda *asked: _in_blocks(*asked).values)
+    mass, some, output = found.log_mass, found.some, ar.constant(found.output)
+    blind = mass == 0 if some is None else (mass == 0) & some
+    safe = _is_safe(mass, xp) if some is None else _is_safe(mass, xp) | ~some
+    # A query all of whose logits are -inf gets zeros and a log mass of 0.
+    if not bool(xp.all(safe)) or not ar.all_finite(output, xp):
+        return None
+    if bool(xp.any(blind)) and not bool(xp.all(xp.any(output[blind] != 0, axis=-1))):
+        return None
+    peak = in_dtype(mass, xp.float64, xp)
+    peak = peak if some is None else xp.where(some, peak, xp.full_like(peak, -math.inf))
+    return Recall(found.output, mass=Mass(peak, xp.ones_like(peak)))
 
 
 # ---------------------------------------------------------------------- any array library: blocks

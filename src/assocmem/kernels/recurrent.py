@@ -74,13 +74,15 @@ class RecurrentStore(Store):
     ) -> tuple[Arrays, Array]:
         """Return the arrays after all pairs and the recalls along them: `put_chunk` with queries."""
         if ar.is_half(state.dtype, state.xp):
-            return super().scanned(state, keys, values, queries, read, extras)
+            after, recalls = self._loop(state, keys, values, queries, read, extras)
+            return after.arrays, recalls
         full = self.resolved(state, keys, extras)
         arrays, recalls = self._many(state.arrays, keys, values, queries, read, full)
         if not _finite(arrays, state) or not ar.all_finite(recalls, state.xp):
             # Either the rule itself overflows, which this names, or only an intermediate of the fast form did.
             self._pair_by_pair(state, keys, values, full)
-            return super().scanned(state, keys, values, queries, read, extras)
+            after, recalls = self._loop(state, keys, values, queries, read, extras)
+            return after.arrays, recalls
         return arrays, recalls
 
     def _many(

@@ -11,8 +11,13 @@ from assocmem.contract.form import LeastSquares
 from assocmem.contract.register import register
 from assocmem.contract.settings import NOT_NEGATIVE, Help
 from assocmem.contract.state import State
-from assocmem.contract.traits import Source, Traits
-from assocmem.kernels.least_squares import LeastSquaresStore
+from assocmem.contract.traits import Capabilities, Source, Traits
+from assocmem.kernels.least_squares import MIN_BLOCK, LeastSquaresStore
+from assocmem.kernels.least_squares_scan import least_squares_scan
+from assocmem.kernels.linear_systems import tolerance
+
+FIRST_BLOCK = 4
+"""Pairs in a block of a scan that starts with as many pairs as keys have numbers."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,39 @@ class OptimalLinear(LeastSquaresStore):
     )  # fmt: skip
     traits = Traits(linear_in_values="shared", permutation_invariant=True, overwrite="averages", constant_size=True)
 
+    capabilities = Capabilities(scan="own")
+
     def form(self, d_k: int) -> LeastSquares:
         return LeastSquares(float(self.ridge))
+
+    def scanned(
+        self, state: State, keys: Array, values: Array, queries: Array, read: str, extras: dict[str, Array]
+    ) -> tuple[State, Array]:
+        """Return the state after all pairs and the recalls after (or before) each, block by block.
+
+        The first block ends with d_k pairs. Where a little more are known, a direction may be poorly known: blocks are
+        short there. Where keys depend on each other (or nearly), a block is gone through pair by pair.
+        """
+        if not (state.d_k and state.d_v):
+            return self._loop(state, keys, values, queries, read, extras)
+        n, parts, start, least = int(keys.shape[-2]), [], 0, None
+        while start < n:
+            beyond = state.n - state.d_k
+            stop = min(
+                n, start + (-beyond if beyond < 0 else min(max(FIRST_BLOCK, 3 * beyond), max(MIN_BLOCK, state.d_k)))
+            )
+            k, v, x = (a[..., start:stop, :] for a in (keys, values, queries))
+            cut = tolerance(state.n + stop - start, state.d_k, state)
+            known = self._system(state) if state.n else (state.zeros(0, state.d_k), state.zeros(0, state.d_v))
+            own = read == "after"
+            out, least = least_squares_scan(known, (k, v), x, ridge=self.ridge, cut=cut, own=own, least=least)
+            if out is None:
+                state, out = self._loop(state, k, v, x, read, {})
+            else:
+                state = self._write(state, k, v, {})
+            parts.append(out)
+            start = stop
+        return state, state.xp.concat(parts, axis=-2)
 
     def _width(self, state: State) -> int:
         return state.d_k

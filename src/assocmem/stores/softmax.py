@@ -103,7 +103,7 @@ class SoftmaxAttention(Store):
                 "the number of memories: give that of all shards together (state.n for a whole memory)."
             )
         beta = self._beta(state, queries, ask.visible, counts)
-        found = attend(state["keys"], state["values"], queries, beta, ask.visible)
+        found = attend(state["keys"], state["values"], queries, beta, ask.visible, mass="mass" in ask.want)
         if "weights" not in ask.want:
             return found
         return replace(found, weights=Dense(attention_weights(state["keys"], queries, beta, ask.visible)))
