@@ -143,6 +143,19 @@ def least_squares_lines(rows: list[dict[str, Any]]) -> list[Line]:
     return lines
 
 
+def large_lines(rows: list[dict[str, Any]]) -> list[Line]:
+    """Return the lines of `large_m.py`."""
+    one, command, theory = rows
+    of, took, peak = "softmax, beta = 14, d_k = 64, M = 1,000,000,000", one["seconds"], one["megabytes"]
+    text = f"ratio {one['value']:.5f} ({one['low']:.5f} to {one['high']:.5f}), theory {one['theory']:.5f}, {took:.1f} s"
+    lines = [Line.held("large M", of, text, "under 10 s", took < 10)]
+    if peak is not None:
+        lines.append(Line.held("large M", of, f"{peak:.0f} MB above its start", "at most 64 MB", peak <= 64))
+    lines.append(Line("large M", "assocmem capacity --max-memories 1e10", f"{command['seconds']:.1f} s"))
+    text = f"one trial's squared ratio has a relative standard deviation of {theory['deviation']:.1g} by theory"
+    return [*lines, Line("large M", "M = 1,000,000,000,000", text)]
+
+
 def page_lines(data: list[Any]) -> list[Line]:
     """Return the lines of `page_latency.py`."""
     first, cases = data
@@ -267,6 +280,7 @@ BENCHMARKS = {
     "least_squares_scan": Benchmark(
         "least_squares_scan.rows()", "least_squares_scan.rows(128, 1)", least_squares_lines
     ),
+    "large_m": Benchmark("large_m.rows()", "large_m.rows()", large_lines),
     "page_latency": Benchmark(
         f"page_latency.measure(30, {CHROMIUM!r})", f"page_latency.measure(5, {CHROMIUM!r})", page_lines
     ),

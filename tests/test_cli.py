@@ -129,6 +129,19 @@ def test_a_capacity_that_is_not_reached_is_a_sentence_and_null(ask):
     assert "not reached below M = 256" in " ".join(ask(*words).out.split())
 
 
+def test_capacities_of_thousands_of_millions_are_measured_and_say_what_they_cost(ask):
+    words = ("capacity", "softmax", "--beta", 14, "--d-k", 64, "--max-memories", "1e10")
+    row = ask(*words, "--json").json
+    assert row["low"] < row["theory"] < row["high"]
+    assert 5.0e9 < row["value"] < 5.1e9
+    said = " ".join(ask(*words).out.split())
+    assert "similarities drawn for one M; memory does not grow with M" in said
+    for wrong in ("1.5", "1", "many", "1e99", "nan"):
+        assert "whole number from 2 to 1e15" in " ".join(
+            ask("capacity", "softmax", "--max-memories", wrong).err.split()
+        )
+
+
 @pytest.mark.parametrize(
     ("words", "settings"),
     [

@@ -372,3 +372,15 @@ def test_other_statistics_of_very_sharp_functions_are_read_from_doubles(statisti
     want = np.median(ratios) if statistic == "median" else ratios.mean()
     # Both carry errors of sampling, about 0.03 of each; in float32 the ratio would be near 1.9.
     assert rows[0]["value"] == pytest.approx(want, abs=0.2)
+
+
+@pytest.mark.parametrize("sigma", [Exp(2.0), ReLU(), Linear(), SwiGLU()], ids=str)
+def test_theory_says_how_far_one_trial_is_off(sigma) -> None:
+    d, n, trials = 24, 50, 4000
+    s = SimilarityLaw(d, np.float64, size=(n - 1) * trials).draw(stream(4, "one trial"))[0].reshape(trials, n - 1)
+    sums = np.sum(np.asarray(sigma(s)) ** 2, axis=1)
+    found, expected = float(sums.std() / sums.mean()), theory.trial_deviation(sigma, d, n)
+    # Four standard errors of a standard deviation are 0.045 where sums are normal; these have heavier tails.
+    assert abs(found / expected - 1) < 0.06
+    assert abs(found / math.hypot(expected, (n - 1) ** -0.5) - 1) > 0.07  # E σ^4 without its mean squared
+    assert theory.trial_deviation(sigma, d, 4 * n - 3) == pytest.approx(expected / 2)

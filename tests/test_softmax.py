@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from assocmem import make_store
 from assocmem.contract.errors import InputError, RecallOverflowError
 from assocmem.contract.numbers import stream
-from assocmem.contract.recall import merge
+from assocmem.contract.recall import Causal, merge
 from assocmem.kernels import attention, blockwise, torch_attention
 from assocmem.kernels import compute as threads
 from assocmem.kernels import fused_attention as threaded
@@ -721,3 +721,30 @@ def test_derivatives_through_the_kernel_are_right_twice(kernel: Any) -> None:
     assert torch.autograd.gradcheck(recall, inputs)
     assert torch.autograd.gradgradcheck(recall, inputs)
     assert kernel
+
+
+# ---------------------------------------------------------------------- threads that skip what cannot be seen
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("beta", [0.0, 8.0, 1e4])
+def test_threads_see_what_blocks_see(beta: float, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, values, queries = pairs(400, 8, 5, 300, dtype, (2,))
+    mask = stream(5, "threaded masks").random((2, 300, 400)) < 0.3
+    mask[:, 7], mask[:, :200, :250] = False, False
+    sharp = np.where(np.arange(300) % 9 == 0, beta, 3.0)  # rows of one tile need float64, others do not
+    close = {"rtol": 1e-4 if dtype == np.float32 else 1e-10, "atol": 1e-5 if dtype == np.float32 else 1e-12}
+    through, calls = threaded.attend, []
+    monkeypatch.setattr(threaded, "attend", lambda *asked: calls.append(asked) or through(*asked))
+    for visible in (Causal(0), Causal(1), Causal(101), mask, np.broadcast_to(mask[0, 0], mask.shape)):
+        for own in (beta, sharp):
+            got = attend(keys, values, queries, own, visible)
+            wide = (a.astype(np.float64) for a in (keys, values, queries))
+            with np.errstate(all="ignore"):
+                want = attention._in_blocks(*wide, own, visible)
+            np.testing.assert_allclose(got.values, want.values, **close)
+            np.testing.assert_allclose(got.mass.log, want.mass.log, **close)
+            assert not np.any(got.values[got.nothing])
+    assert len(calls) == 20
+    later = attend(keys, values, queries, 3.0, Causal(2)).values - attend(keys, values, queries, 3.0, Causal(1)).values
+    assert np.abs(later).max() > 1e-2

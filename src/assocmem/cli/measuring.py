@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,7 +66,7 @@ def capacity(
 
     settings = settings_from(others)
     made = made_store(store, **settings)
-    laws = laws_from(extra)
+    laws, start = laws_from(extra), time.perf_counter()
     if made.traits.extras:
         from assocmem.lab.extras import in_words as extras_in_words
     with user_code(store), progress_bar("measuring", hidden=as_json) as report:
@@ -100,6 +101,7 @@ def capacity(
         | ({} if made.traits.permutation_invariant else {"asked for": "pairs at random among all M, old and new alike"})
         | ({"extras": drawn} if drawn else {})
         | ({"note": row["note"]} if row["note"] else {})
+        | ({"cost": f"{time.perf_counter() - start:.1f} s, {found.drawn}"} if max_memories and found.drawn else {})
     )
 
 

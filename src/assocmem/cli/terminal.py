@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +32,26 @@ StoreName = Annotated[
 Width = Annotated[int, typer.Option("--d-k", min=1, help="Key width.")]
 Cosine = Annotated[float, typer.Option("--query-cosine", help="Cosine between queries and stored keys.")]
 Ratio = Annotated[float, typer.Option("--ratio", help="The interference-to-signal ratio that counts as failure.")]
-MaxMemories = Annotated[int | None, typer.Option("--max-memories", min=2, help="Largest M to look at.")]
+
+
+def whole_number(text: str) -> int:
+    """Return the whole number >= 2 that a text says, as 4096 or 1e10 do; BadParameter for another."""
+    try:
+        found = Decimal(text)
+        if found == found.to_integral_value() and 2 <= found <= _LARGEST_M:
+            return int(found)
+    except ArithmeticError:
+        pass
+    raise typer.BadParameter(f"it must be a whole number from 2 to 1e15, such as 4096 or 1e10; got {text!r}.")
+
+
+_LARGEST_M = 10**15
+MaxMemories = Annotated[
+    int | None,
+    typer.Option(
+        "--max-memories", parser=whole_number, metavar="M", help="Largest M to look at, such as 4096 or 1e10."
+    ),
+]
 ExtraLaws = Annotated[
     list[str],
     typer.Option(

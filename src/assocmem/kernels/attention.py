@@ -14,7 +14,7 @@ import numpy as np
 
 from assocmem.contract import arrays as ar
 from assocmem.contract.arrays import Array, DType, Namespace
-from assocmem.contract.recall import Mass, Recall, Visible
+from assocmem.contract.recall import Causal, Mass, Recall, Visible
 from assocmem.kernels import fused_attention as threaded
 from assocmem.kernels import torch_attention as fused
 from assocmem.kernels.argmax import argmax, argmax_weights, logit_overflow
@@ -58,10 +58,10 @@ def attend(
             found = _fused(keys, values, queries, beta, visible)
             if found is not None:
                 return found
-        if visible is None and _suits_threads(keys, values, queries):
+        if _suits_threads(keys, values, queries):
             if keys.ndim > 2:
-                return _each_item(keys, values, queries, beta)
-            recalled, peak, share = _in_threads(keys, values, queries, beta)
+                return _each_item(keys, values, queries, beta, visible)
+            recalled, peak, share = _in_threads(keys, values, queries, beta, visible)
             return Recall(recalled, mass=Mass(peak, share))
         return _in_blocks(keys, values, queries, beta, visible)
 
@@ -117,27 +117,42 @@ def _has_whole_rows(x: Array) -> bool:
     return bool(x.size) and x.strides[-2:] == (x.shape[-1] * x.itemsize, x.itemsize)
 
 
-def _each_item(keys: Array, values: Array, queries: Array, beta: Beta) -> Recall:
+def _each_item(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visible) -> Recall:
     """Go through the items of a batch one by one."""
     lead = keys.shape[:-2]
     beta = np.broadcast_to(beta, queries.shape[:-1])
-    found = [_in_threads(keys[i], values[i], queries[i], beta[i]) for i in np.ndindex(lead)]
+    found = []
+    for i in np.ndindex(lead):
+        own = visible if visible is None or isinstance(visible, Causal) else visible[i]
+        found.append(_in_threads(keys[i], values[i], queries[i], beta[i], own))
     output: Array = np.stack([recalled for recalled, _, _ in found])
     peak, share = (np.stack(x).reshape(*lead, -1) for x in zip(*(f[1:] for f in found), strict=True))
     return Recall(output.reshape(*lead, *output.shape[1:]), mass=Mass(peak, share))
 
 
-def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta) -> tuple[Array, Array, Array]:
+def _in_threads(keys: Array, values: Array, queries: Array, beta: Beta, visible: Visible) -> tuple[Array, Array, Array]:
     """Return values, peak and share."""
-    lead = queries.shape[:-1]
-    flat = queries.reshape(-1, queries.shape[-1])
+    lead, n = queries.shape[:-1], len(keys)
+    flat, seen = queries.reshape(-1, queries.shape[-1]), visible
+    some: Any = np.ones(len(flat), np.bool)
+    if isinstance(visible, Causal):
+        some = visible.first + np.arange(len(flat)) > 0
+    elif visible is not None:
+        seen = np.broadcast_to(visible, (*lead, n)).reshape(-1, n)
+        some = seen.any(axis=-1)
     scale: Any = beta if np.ndim(beta) == 0 else np.broadcast_to(beta, lead).reshape(-1)
-    found = threaded.attend(keys, values, flat, scale)
+    found = threaded.attend(keys, values, flat, scale, seen)
     safe = np.isfinite(found.output).all(axis=-1) & np.isfinite(found.log_mass) & np.isfinite(found.peak)
     safe &= np.abs(found.peak) <= (SAFE_LOGIT if keys.dtype == np.float32 else LIKE_BLOCKS)
-    if not safe.all():
-        redo = ~safe
-        again = _in_blocks(keys, values, flat[redo], scale if np.ndim(scale) == 0 else scale[redo], None, np.float64)
+    found.shift[~some] = -np.inf
+    redo = np.nonzero(some & ~safe)[0]
+    if len(redo):
+        own = scale if np.ndim(scale) == 0 else scale[redo]
+        if isinstance(seen, Causal):
+            seen = np.arange(n) < (seen.first + redo)[:, None]
+        elif seen is not None:
+            seen = seen[redo]
+        again = _in_blocks(keys, values, flat[redo], own, seen, np.float64)
         assert again.mass is not None  # attention always has one
         found.output[redo] = again.values
         found.shift[redo], found.share[redo] = again.mass.peak, again.mass.share

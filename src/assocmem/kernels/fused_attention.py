@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from assocmem.contract.recall import Causal, Visible
 from assocmem.kernels.compute import WORTH_A_THREAD, in_threads, one_blas_thread, thread_count
 
 Floats: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -72,13 +73,14 @@ class Attended:
     share: Floats
 
 
-def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats) -> Attended:
-    """Return softmax(scale K x)^T V for each query, each seeing every pair.
+def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats, visible: Visible = None) -> Attended:
+    """Return softmax(scale K x)^T V for each query over the pairs that it sees; pairs that none can see are skipped.
 
     Parameters
     ----------
     keys (n, d_k), values (n, d_v): rows contiguous, n >= 1, one dtype (float32 or float64), which is computed in.
     queries: (m, d_k) of the same dtype. scale: finite number >= 0, or one for each query (m,).
+    visible: a boolean mask (m, n), Causal, or None for every pair; a query that sees none gets zeros and mass -inf.
 
     Logits outside the dtype's range show in `peak` as infinity or NaN: the caller decides. Working memory: some
     megabytes a thread, plus the output. Cost: n m (d_k + d_v) multiply-adds.
@@ -101,11 +103,12 @@ def attend(keys: Floats, values: Floats, queries: Floats, scale: float | Floats)
                 tiles, part = shares[i]
                 with np.errstate(all="ignore"):
                     for tile in tiles:
+                        tile.sees(visible, part)
                         scaled = (queries[tile.at] * factor[tile.at, None]).astype(keys.dtype)
                         tile.begin(np.ascontiguousarray(scaled.T), block.d_v, power)
                     _go_through(tiles, keys[part], values[part], block, scratch)
                 for tile in tiles:
-                    del tile.queries
+                    del tile.queries, tile.mask
         except BaseException:
             failed.set()  # an error, or Ctrl-C, ends the other threads too
             raise
@@ -152,18 +155,15 @@ def _shares(n: int, m: int, tiles: int, block: _Block) -> tuple[list[int], list[
 
 def _go_through(tiles: list[_Tile], keys: Floats, values: Floats, block: _Block, scratch: _Scratch) -> None:
     """Let every tile absorb all pairs, block by block."""
-    slab = block.slab
     for start in range(0, len(keys), block.pairs):
-        k, v = keys[start : start + block.pairs], values[start : start + block.pairs]
-        whole = len(k) // slab * slab
+        stop = min(start + block.pairs, len(keys))
         for tile in tiles:
-            if tile.rows == 1:
-                tile.absorb_one(k, v, scratch)
-                continue
-            if whole:
-                tile.absorb(k[:whole], v[:whole], slab, scratch)
-            if whole < len(k):
-                tile.absorb(k[whole:], v[whole:], len(k) - whole, scratch)
+            # Behind `free` pairs are hidden from some queries of the tile, behind `end` from all of them.
+            free, end = (min(max(start, cut), stop) for cut in (tile.free, tile.end))
+            if free > start:
+                tile.absorb_all(keys[start:free], values[start:free], block.slab, scratch)
+            if end > free:
+                tile.absorb_all(keys[free:end], values[free:end], block.slab, scratch, tile.hidden(free, end))
 
 
 class _Scratch:
@@ -192,13 +192,42 @@ class _Tile:
         self.total = np.zeros(rows, queries.dtype)
         self.sums = np.zeros((rows, d_v), queries.dtype)
 
-    def absorb(self, keys: Floats, values: Floats, slab: int, scratch: _Scratch) -> None:
+    def sees(self, visible: Visible, part: slice) -> None:
+        """Say which of the pairs in `part` the queries see."""
+        n, self.mask = part.stop - part.start, None
+        self.free = self.end = n
+        if isinstance(visible, Causal):
+            self.free, self.end = (visible.first + at - part.start for at in (self.at.start, self.at.stop - 1))
+        elif visible is not None:
+            self.free, self.mask = 0, visible[self.at, part]
+
+    def hidden(self, start: int, stop: int) -> Any:
+        """Return which queries do not see the pairs from `start` to `stop` of the share, (pairs, rows)."""
+        if self.mask is not None:
+            return np.ascontiguousarray(~self.mask[:, start:stop].T)
+        return np.greater_equal(np.arange(start, stop)[:, None], self.free + np.arange(self.rows))
+
+    def absorb_all(
+        self, keys: Floats, values: Floats, slab: int, scratch: _Scratch, hidden: Floats | None = None
+    ) -> None:
+        """Take in the pairs: a stack of small products, and what is left over."""
+        if self.rows == 1 and hidden is None:
+            return self.absorb_one(keys, values, scratch)
+        whole = len(keys) // slab * slab
+        for at, size in ((slice(0, whole), slab), (slice(whole, len(keys)), len(keys) - whole)):
+            if size and at.stop > at.start:
+                self.absorb(keys[at], values[at], size, scratch, None if hidden is None else hidden[at])
+        return None
+
+    def absorb(self, keys: Floats, values: Floats, slab: int, scratch: _Scratch, hidden: Floats | None = None) -> None:
         """Take in the pairs, in a stack of products of `slab` pairs each (their number is a multiple of it)."""
         n, rows = len(keys), self.rows
         stack = n // slab
         flat = scratch.weights[: n * rows].reshape(n, rows)
         logits = flat.reshape(stack, slab, rows)
         np.matmul(keys.reshape(stack, slab, keys.shape[1]), self.queries, out=logits)
+        if hidden is not None:
+            np.copyto(flat, -np.inf, where=hidden)
         # Folding many pairs into one long row lets the maximum run over long rows.
         fold = math.gcd(n, 1 << max(0, (LONG_ROW // rows).bit_length() - 1))
         top = flat.reshape(n // fold, fold * rows).max(axis=0).reshape(fold, rows).max(axis=0)
@@ -229,7 +258,9 @@ class _Tile:
         lead = self.peak - self.shift
         if lead.min() >= 0 and lead.max() <= HEADROOM:
             return
-        shift = np.where((lead >= 0) & (lead <= HEADROOM), self.shift, self.peak)
+        # A query that has seen nothing yet has no maximum to follow.
+        stays = ((lead >= 0) & (lead <= HEADROOM)) | (self.peak == -np.inf)
+        shift = np.where(stays, self.shift, self.peak)
         factor = self.power(self.shift - shift)
         # Before anything was absorbed the sums are zero, and zero times an infinite factor would be NaN.
         np.copyto(factor, 0, where=self.total == 0)
@@ -241,9 +272,13 @@ class _Tile:
 
 def _merged(tiles: Sequence[_Tile]) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Return output, log mass, largest logit, shift and share of a tile's shares (in units of the power's base)."""
-    shift = np.max([t.shift for t in tiles], axis=0).astype(np.float64)
-    factors = [tiles[0].power(t.shift - shift) for t in tiles]
+    shifts = [np.where(t.peak == -np.inf, -np.inf, t.shift) for t in tiles]
+    shift = np.max(shifts, axis=0).astype(np.float64)
+    shift[shift == -np.inf] = 0
+    factors = [tiles[0].power(own - shift) for own in shifts]
     total = sum(t.total * f for t, f in zip(tiles, factors, strict=True))
     sums = sum(t.sums * f[:, None] for t, f in zip(tiles, factors, strict=True))
     log = np.log2 if tiles[0].power is np.exp2 else np.log
-    return sums / total[:, None], shift + log(total), np.max([t.peak for t in tiles], axis=0), shift, total
+    peak = np.max([t.peak for t in tiles], axis=0)
+    sums /= np.where(peak == -np.inf, 1, total)[:, None]
+    return sums, shift + log(total), peak, shift, total

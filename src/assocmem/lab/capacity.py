@@ -18,7 +18,16 @@ from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.extras import NO_EXTRAS, Extras, check_names
 from assocmem.lab.keys import Keys, estimator_of
 from assocmem.lab.plan import LabelledStore, Plan, Sampler, StoreLike, labelled, row, sigma_of
-from assocmem.lab.similarities import LONGEST, Similarities, tilt_for, tilted_mean_squares, too_sharp
+from assocmem.lab.similarities import (
+    DRAWS,
+    LONGEST,
+    SAMPLER,
+    TILTED,
+    Similarities,
+    tilt_for,
+    tilted_mean_squares,
+    too_sharp,
+)  # fmt: skip
 from assocmem.maps.activations import Activation
 from assocmem.ruler.capacity import Capacity, crossing_of_curve
 
@@ -85,6 +94,14 @@ class MeasuredCapacity:
         if found.value is None or not theory.value or theory.statistic != found.statistic:
             return None
         return found.value / theory.value - 1
+
+    @property
+    def drawn(self) -> str:
+        """What one M took at most, in words, where it was measured by similarities; "" else."""
+        if not all(point.sampler in (SAMPLER, TILTED) for _, point in self.curve):
+            return ""
+        most = max((p.n_trials * (DRAWS if p.sampler == TILTED else n - 1) for n, p in self.curve), default=0)
+        return f"at most {most:,} similarities drawn for one M; memory does not grow with M"
 
     def row(self) -> Row:
         """Return one tidy row (columns: see `contract.columns`)."""

@@ -18,6 +18,7 @@ from assocmem.theory.design import Design, Requirement, best_sharpness, design, 
 from assocmem.theory.gaussian import gaussian_capacity, gaussian_ratio
 from assocmem.theory.key_laws import effective_ratio
 from assocmem.theory.least_squares import optimal_rule
+from assocmem.theory.moments import trial_deviation
 from assocmem.theory.perceptron import BITS_PER_WEIGHT, separable_share
 from assocmem.theory.questions import (
     capacity,
@@ -36,5 +37,5 @@ __all__ = [
     "capacity", "code_retrieval", "design", "effective_ratio", "error_free_capacity", "exponential_load",
     "gaussian_capacity", "gaussian_ratio", "listwise_capacity", "old_value_left", "optimal_rule", "ratio",
     "ratio_by_age", "requirement", "retrieval_capacity", "separable_share", "signal_by_age", "signal_to_noise",
-    "spherical_capacity", "spherical_constant", "steady_statistic",
+    "spherical_capacity", "spherical_constant", "steady_statistic", "trial_deviation",
 ]  # fmt: skip

@@ -191,6 +191,55 @@ def log_ratio(sigma: Activation, d: float, log_others: float, cosine: float) -> 
     return math.inf if own == -math.inf else 0.5 * (log_others + log_mean_square(sigma, Sphere(d)).log) - own
 
 
+def trial_deviation(sigma: Activation, d: float, n: float) -> float:
+    """Return the relative standard deviation of one trial's squared ratio: sqrt((E σ^4/(E σ^2)^2 - 1)/(M - 1)).
+
+    A trial's squared ratio is a sum over the M - 1 other similarities, which are independent. Where it is far below one
+    a single trial tells the ratio (to half of it); where it is not, few similarities carry the sum.
+
+    Parameters
+    ----------
+    sigma : Activation
+        One that does not follow M (of a sharpness that does, `at(n, d)`).
+    d : float
+        Width of the keys, 1 or >= 2.
+    n : float
+        Memories M >= 2.
+
+    Returns
+    -------
+    float
+        >= 0; inf beyond the range of floats.
+
+    Examples
+    --------
+    >>> trial_deviation(Exp(8.0), 64, 10**12) < 1e-5 < trial_deviation(Exp(20.0), 64, 10**12)
+    True
+    """
+    c, law = sigma.exponent, Sphere(d)
+    one, squared = (sigma, _Squared(sigma)) if c is None else (Exp(c), Exp(2 * c))
+    log = log_mean_square(squared, law).log - 2 * log_mean_square(one, law).log
+    return math.sqrt(math.expm1(max(0.0, log)) / (n - 1)) if log < 700 else math.inf
+
+
+@dataclass(frozen=True)
+class _Squared(Activation):
+    """σ(s)^2 of another σ."""
+
+    of: Activation
+
+    def __call__(self, s: Any) -> Any:
+        return self.of(s) ** 2
+
+    @property
+    def formula(self) -> str:
+        return f"({self.of.formula})^2"
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        return self.of.breaks
+
+
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
