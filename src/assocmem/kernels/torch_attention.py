@@ -68,7 +68,9 @@ def attend(keys: Array, values: Array, queries: Array, scale: float, visible: Vi
         queries, lead = torch.reshape(queries, (-1, queries.shape[-1])), ()
     masked = visible is not None and not isinstance(visible, Causal)
     seen = _of_four_axes(_once(visible) if len(lead) <= 2 else visible) if masked else visible
-    k, v, x = (_of_four_axes(a.expand(*lead, *a.shape[-2:])) for a in (keys, values, queries))
+    # The kernel takes the numbers of a row to stand side by side, whatever the strides say.
+    side_by_side = (a if a.stride(-1) == 1 else a.contiguous() for a in (keys, values, queries))
+    k, v, x = (_of_four_axes(a.expand(*lead, *a.shape[-2:])) for a in side_by_side)
     output, log_mass = _kernel().apply(k, v, x, scale, seen, in_blocks)
     some = None
     if isinstance(visible, Causal):
@@ -150,6 +152,7 @@ def _kernel() -> Any:
                 wanted = [a for a in (k, v, x) if a.requires_grad]
                 found = iter(torch.autograd.grad(in_blocks(k, v, x, scale, seen), wanted, paid, create_graph=True))
                 return (*(next(found) if a.requires_grad else None for a in (k, v, x)), None, None, None)
+            paid = paid if paid.stride(-1) == 1 else paid.contiguous()
             grads = [torch.zeros_like(a) for a in (k, v, x)]
             for rows, columns, hidden, triangle in _parts(seen, x, int(k.shape[-2])):
                 own, asked, pairs = (..., rows, slice(None)), (..., rows), (..., columns, slice(None))
