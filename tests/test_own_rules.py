@@ -517,3 +517,33 @@ def test_a_trained_memory_nears_the_optimal_linear_store():
     early = module_store(Layer, steps=5, rate=1.0, promises=FunctionStore(soft).traits)
     assert np.abs(early.recall(early.write(early.empty(12, 3), keys, values), keys) - best).max() > 0.05
     assert torch.is_grad_enabled()
+
+
+def test_a_function_that_fails_on_many_pairs_is_measured_up_to_there():
+    def nan_beyond(keys, values, queries):
+        return queries @ keys.T @ values * (np.nan if len(keys) > 20 else 1.0)
+
+    def stops_beyond(keys, values, queries):
+        if len(keys) > 20:
+            raise ValueError("too many")
+        return queries @ keys.T @ values
+
+    for function in (nan_beyond, stops_beyond):
+        found = capacity(FunctionStore(function), 8, workers=1, precision=0.05).measured
+        assert found.low < 9 < found.high  # 1 + d
+        assert not FunctionStore(function).traits.permutation_invariant  # it can't be seen
+    beyond = capacity(FunctionStore(stops_beyond), 32, workers=1, precision=0.05).measured
+    assert (beyond.value, beyond.largest_m) == (None, 16.0)
+    assert "too many" in beyond.reason
+    with pytest.raises(InputError, match="must return real numbers; it returned complex128 ones"):
+        FunctionStore(lambda keys, values, queries: (queries @ keys.T @ values) * 1j)
+    with pytest.raises(InputError, match="it gave complex ones"):
+        capacity("delta-net", 8, extras={"strength": lambda keys: keys[..., 0] * 1j}, workers=1)
+
+
+def test_a_store_that_cannot_be_measured_leaves_the_others_of_a_comparison():
+    found = compare([Gated(Extra("gate", "a gate", low=0.0)), "relu"], 8, quick=True, workers=1)
+    needy, relu = found.rows
+    assert needy["value"] is None
+    assert "has no uniform law: give one" in needy["reason"]
+    assert relu["value"] == pytest.approx(17, rel=0.2)

@@ -352,11 +352,13 @@ def _plainly_told(value: Any) -> bool:
 
 def cell_rows(how: How, cell: Cell) -> list[Row]:
     """Return the rows of one cell; where the store refuses or fails, one that says why."""
-    one, mark = cell.one, {"d_k": cell.d_k, "cosine": cell.cosine, "code": code_of(cell.one, how.extras)}
-    drawn = in_words(one.store, how.extras)
-    beside = mark | {name: setting(value) for name, value in cell.chosen.items()} | ({"extras": drawn} if drawn else {})
+    one = cell.one
+    mark: Row = {"d_k": cell.d_k, "cosine": cell.cosine}
+    mark |= {name: setting(value) for name, value in cell.chosen.items()}
     try:
-        rows = [row | beside | _beside(one, how, row) for row in MEASURED[how.quantity](cell, how)]
+        drawn = in_words(one.store, how.extras)
+        mark |= {"code": code_of(one, how.extras)} | ({"extras": drawn} if drawn else {})
+        rows = [row | mark | _beside(one, how, row) for row in MEASURED[how.quantity](cell, how)]
     except (Exception, SystemExit) as error:  # noqa: BLE001  a store may do anything, and the other cells go on
         told = (
             str(error) if isinstance(error, AssocmemError) else f"{type(error).__name__}: {error} ({place_of(error)})"
