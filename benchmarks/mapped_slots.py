@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 import psutil
 
-from assocmem import IndexSlots, MappedSlots, Memory
+from assocmem import MappedSlots, Memory
+from assocmem.contract.index_slots import IndexSlots
 from assocmem.contract.numbers import stream
 from assocmem.stores.knn import NearestNeighbours
 

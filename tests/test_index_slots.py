@@ -11,8 +11,9 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from assocmem import IndexSlots, MappedSlots, Memory
+from assocmem import MappedSlots, Memory
 from assocmem.contract.errors import FileFormatError, InputError, MissingExtraError
+from assocmem.contract.index_slots import IndexSlots
 from assocmem.contract.numbers import stream
 from assocmem.contract.slots import DenseSlots
 from assocmem.stores.knn import MemorizingTransformer, NearestNeighbours

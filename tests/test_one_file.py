@@ -117,7 +117,7 @@ def test_a_section_in_a_file_of_its_own_has_its_routes_files_controls_and_checks
     assert mine == [*north, "tides/south/1/0", "tides/south/2/0"]
     offer = data.offered(SITE)
     assert [offer["controls"][name]["usual"] for name in ("shore", "height", "wind")] == ["north", 2, 1.5]
-    assert offer["controls"]["height"]["note"] == "This copy holds 1 and 2; assocmem explore also 3."
+    assert offer["controls"]["height"]["values"] == [1, 2]
     assert offer["sections"]["tides"]["sliders"] == ["height", "wind"]
     assert offer["charts"]["tides"]["height"] == 200
     client = pytest.importorskip("starlette.testclient").TestClient(server.application(), base_url="http://localhost")
@@ -146,7 +146,7 @@ def test_the_page_shows_a_section_that_is_a_file_alone():
         said.to_have_text("2 3 0")
         assert tab.page.is_disabled("#wind")
         assert tab.page.get_attribute("#wind", "title") == "South has no wind."
-        assert tab.page.url.endswith("#height=3&shore=south")
+        assert tab.page.url.endswith("#tides&height=3&shore=south")
         tab.page.goto(where + "#shore=nowhere&height=9")
         said.to_have_text("10 2 1.5")
         tab.close()

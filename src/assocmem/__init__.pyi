@@ -8,7 +8,6 @@ from . import theory as theory
 from .contract.arrays import assume_finite as assume_finite
 from .contract.errors import AssocmemError as AssocmemError
 from .contract.errors import InputError as InputError
-from .contract.index_slots import IndexSlots as IndexSlots
 from .contract.mapped_slots import MappedSlots as MappedSlots
 from .contract.recall import Recall as Recall
 from .contract.register import register as register

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from assocmem.contract.errors import InputError, ToldOnce
+from assocmem.contract.errors import InputError
 
 Workers: TypeAlias = int | Executor | None
 """A number of threads (1: none, in this thread), None for one a core, or any executor (it is left open)."""
@@ -173,7 +173,7 @@ def run_tasks(
     if isinstance(workers, bool) or not (workers is None or (isinstance(workers, int) and workers >= 1)):
         raise InputError(f"`workers` must be a whole number >= 1, an Executor or None; got {workers!r}.")
     count = min(workers or cores(), len(tasks))
-    with one_blas_thread, ToldOnce():
+    with one_blas_thread:
         if count > 1:
             with ThreadPoolExecutor(count) as pool:
                 return _gather(pool, function, tasks, progress, keep)

@@ -211,12 +211,12 @@ def capacity(
     if budget is not None and not (is_number(budget) and 0 <= budget < math.inf):
         raise InputError(f"`budget` must be seconds >= 0; got {budget!r}.")
     chosen: Statistic = statistic or ("rms" if one.store.traits.linear_in_values != "no" else "median")
+    sampler_of_it = Keys(1) if by_keys else Similarities()
     plan = Plan(
-        Keys(1), (one,), d_k, (1,), seed, (cosine,), (chosen,), d_v, keys, experiment="capacity", extras=extras
+        sampler_of_it, (one,), d_k, (1,), seed, (cosine,), (chosen,), d_v, keys, experiment="capacity", extras=extras
     )  # fmt: skip
     search = _Search(plan, threshold, largest, precision, budget, workers, progress)
-    with ToldOnce():
-        curve = search.by_keys() if by_keys else search.by_similarities()
+    curve = search.by_keys() if by_keys else search.by_similarities()
     found = search.crossing(curve)
     notes = [found.note]
     if by_keys:
@@ -346,7 +346,10 @@ class _Search:
 
         Where no largest M was named, the doubling also ends at the first M that takes longer than PATIENCE.
         """
-        limit = self.largest or LARGEST_BY_KEYS
+        with ToldOnce():
+            return self._all_by_keys(self.largest or LARGEST_BY_KEYS)
+
+    def _all_by_keys(self, limit: int) -> Curve:
         n = min(2, limit)
         curve = self._by_keys([n], limit, pilot=True)
         began = time.perf_counter()

@@ -186,8 +186,10 @@ class Plan:
     ) -> Prediction:  # fmt: skip
         if self.extras and taken_by([one.store], self.extras):
             return Prediction(question.__name__, None, statistic, "", "", reason=NO_FORMULA)
-        law = key_law(self.keys)
-        asked: dict[str, Any] = {"cosine": cosine, "statistic": statistic, "law": law.name, **law.settings}
+        asked: dict[str, Any] = {"cosine": cosine, "statistic": statistic}
+        if self.keys != "sphere":
+            law = key_law(self.keys)
+            asked |= {"law": law.name, **law.settings}
         return question(one.store.form(self.d_k), self.d_k, *more, **named, **asked)
 
 

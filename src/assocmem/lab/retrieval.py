@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from assocmem.contract.errors import InputError
+from assocmem.contract.errors import InputError, ToldOnce
 from assocmem.contract.estimate import Estimate, Prediction
 from assocmem.contract.numbers import is_number, is_whole, stream
 from assocmem.contract.results import Row
@@ -124,7 +124,8 @@ def retrieval_capacities(
         searches += [_Search(one, d, share, seed, recalls, most, taken_by([one.store], extras)) for d in sizes]
     # The slow ones first, so that no worker is left alone with one of them at the end.
     order = sorted(range(len(searches)), key=lambda i: -searches[i].d)
-    done = run_tasks(_Search.run, [searches[i] for i in order], workers=workers, progress=progress)
+    with ToldOnce():
+        done = run_tasks(_Search.run, [searches[i] for i in order], workers=workers, progress=progress)
     return [found for _, found in sorted(zip(order, done, strict=True), key=lambda pair: pair[0])]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from assocmem.contract.errors import ToldOnce
 from assocmem.contract.results import Row
 from assocmem.kernels.compute import Progress, Workers
 from assocmem.lab.keys import Keys
@@ -68,7 +69,8 @@ def curves(
 
 def run(plan: Plan, *, workers: Workers = None, progress: Progress | None = None) -> list[Row]:
     """Return a tidy row for every place of the plan."""
-    return [row_of(trials, plan) for trials in plan.sampler.draw(plan, workers, progress)]
+    with ToldOnce():
+        return [row_of(trials, plan) for trials in plan.sampler.draw(plan, workers, progress)]
 
 
 def row_of(trials: Trials, plan: Plan) -> Row:

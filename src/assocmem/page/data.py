@@ -54,7 +54,8 @@ def _lacking(copy: str, controls: Iterable[Control]) -> str:
     lacks = list(dict.fromkeys(words for control in controls if (words := control.lacks(copy))))
     if not lacks:
         return ""
-    return f"The Python package assocmem serves this page with {', '.join(lacks[:-1])} and {lacks[-1]}: {COMMANDS}."
+    told = " and ".join([", ".join(lacks[:-1]), lacks[-1]] if lacks[1:] else lacks)
+    return f"The Python package assocmem serves this page with {told}: {COMMANDS}."
 
 
 def _declared(section: Section) -> dict[str, Any]:
