@@ -144,8 +144,8 @@ def test_an_example_has_the_capacity_of_a_computation_of_its_own(address):
         again = [crossing(numbers[rng.integers(trials, size=trials)]) for _ in range(200)]
         return abs(crossing(numbers) - found.value) / np.hypot(1.96 * np.std(again), (found.high - found.low) / 2)
 
-    assert apart(np.array(per_trial)) < 1.3  # one in a hundred
-    assert apart(np.array(per_trial) * 1.3) > 1.3  # the broken twin
+    assert apart(np.array(per_trial)) < 1  # one in twenty, of fixed seeds
+    assert apart(np.array(per_trial) * 1.3) > 1  # the broken twin
 
 
 @pytest.mark.usefixtures("examples")
@@ -370,7 +370,7 @@ def test_every_room_draws_extras_by_their_law(monkeypatch, law):
     keys = unit(stream(0, "keys"), 4000, d)
     shared = {"extras": given, "seed": 1, "workers": 1}
 
-    def near(found, wanted, within):  # fixed seed; about 4 standard errors
+    def near(found, wanted, within):  # 3 to 8 standard deviations over eight other seeds; the wider law is 32 % off
         assert found == pytest.approx(wanted, rel=within)
 
     measured = measure(keys, stores=[one], memories=[65], trials=60, statistic="rms", **shared).curve[0]

@@ -211,10 +211,8 @@ def capacity(
     if budget is not None and not (is_number(budget) and 0 <= budget < math.inf):
         raise InputError(f"`budget` must be seconds >= 0; got {budget!r}.")
     chosen: Statistic = statistic or ("rms" if one.store.traits.linear_in_values != "no" else "median")
-    sampler_of_it = Keys(1) if by_keys else Similarities()
-    plan = Plan(
-        sampler_of_it, (one,), d_k, (1,), seed, (cosine,), (chosen,), d_v, keys, experiment="capacity", extras=extras
-    )  # fmt: skip
+    usual = Keys(1) if by_keys else Similarities()  # the search names a sampler for every M
+    plan = Plan(usual, (one,), d_k, (1,), seed, (cosine,), (chosen,), d_v, keys, experiment="capacity", extras=extras)
     search = _Search(plan, threshold, largest, precision, budget, workers, progress)
     curve = search.by_keys() if by_keys else search.by_similarities()
     found = search.crossing(curve)
