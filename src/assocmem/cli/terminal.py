@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,22 +33,22 @@ Cosine = Annotated[float, typer.Option("--query-cosine", help="Cosine between qu
 Ratio = Annotated[float, typer.Option("--ratio", help="The interference-to-signal ratio that counts as failure.")]
 
 
+LARGEST_M = 10**15
+
+
 def whole_number(text: str) -> int:
-    """Return the whole number >= 2 that a text says, as 4096 or 1e10 do; BadParameter for another."""
-    try:
-        found = Decimal(text)
-        if found == found.to_integral_value() and 2 <= found <= _LARGEST_M:
+    """Return the whole number >= 2 that a text says, as 4096, 1e10 and 10M do; BadParameter for another."""
+    with suppress(InputError):
+        found = count("--max-memories", text)
+        if found == int(found) and 2 <= found <= LARGEST_M:
             return int(found)
-    except ArithmeticError:
-        pass
-    raise typer.BadParameter(f"it must be a whole number from 2 to 1e15, such as 4096 or 1e10; got {text!r}.")
+    raise typer.BadParameter(f"it must be a whole number from 2 to 1e15, such as 4096, 1e10 or 10M; got {text!r}.")
 
 
-_LARGEST_M = 10**15
 MaxMemories = Annotated[
     int | None,
     typer.Option(
-        "--max-memories", parser=whole_number, metavar="M", help="Largest M to look at, such as 4096 or 1e10."
+        "--max-memories", parser=whole_number, metavar="M", help="Largest M to look at, such as 4096, 1e10 or 10M."
     ),
 ]
 ExtraLaws = Annotated[
