@@ -81,8 +81,7 @@ def module_store(
 
     Examples
     --------
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import torch
     >>> class Linear(torch.nn.Module):
     ...     def write(self, keys, values):
     ...         self.W = keys.mT @ values
